@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _rackmem
 from .errors import Error
@@ -14,6 +14,9 @@ from .result import Execution
 
 if TYPE_CHECKING:
     from .machine import Machine
+
+
+Region = Literal["begin", "end"]
 
 
 @dataclass(frozen=True)
@@ -60,12 +63,15 @@ class Session:
         cycles: int | None = None,
         us: float | None = None,
         until: str | None = None,
+        instructions: int | None = None,
+        region: Region | None = None,
         told: Callable[[int], Any] | None = None,
     ) -> bool:
         """Executes a piece: so many cycles or simulated us, to the end of the program without a limit.
 
-        `until` is a text: the piece ends, at the latest, when node 0 has printed it. Whether the program goes on.
-        `told` is as in `Machine.run`; what it raises ends the run for good.
+        `until` is a text: the piece ends, at the latest, when node 0 has printed it; or after so many more
+        `instructions` of all cores, or at the `region` of interest's "begin" or "end" (rackmem/region.h). Whether the
+        program goes on. `told` is as in `Machine.run`; what it raises ends the run for good.
 
         Raises `RunError` if the session is over.
         """
@@ -78,8 +84,43 @@ class Session:
         if until == "":
             raise Error("until: an empty text is printed at any time; give one that is not empty")
         limit = None if cycles is None else self.cycle + cycles
-        self._is_running = self._session.run(limit, until, told)
+        place = self._place(instructions, region)
+        self._is_running = self._session.run(limit, until, *place, told)
         return self._is_running
+
+    def fast_forward(
+        self,
+        instructions: int | None = None,
+        *,
+        region: Region | None = None,
+        told: Callable[[int], Any] | None = None,
+    ) -> bool:
+        """Executes a piece without timing, an instruction a cycle, then warms the caches with what it has touched.
+
+        It ends as with `run`. Whether the program goes on.
+
+            session.fast_forward(100_000_000)
+            with session.measure() as part:
+                session.run(instructions=1_000_000)
+
+        Raises `Error` on machines with borrowed memory or scratchpads, which are reached with timing only.
+        """
+        self._is_running = self._session.fast_forward(*self._place(instructions, region), told)
+        return self._is_running
+
+    def _place(self, instructions: int | None, region: Region | None) -> tuple[int | None, bool | None]:
+        """The end of a piece, as the model takes it."""
+        if instructions is not None and instructions < 1:
+            raise Error(f"a piece of {instructions} instructions; give 1 or more")
+        if region not in (None, "begin", "end"):
+            raise Error(f'region: is {region!r}; "begin" or "end"')
+        limit = None if instructions is None else self.instructions + instructions
+        return limit, None if region is None else region == "begin"
+
+    @property
+    def instructions(self) -> int:
+        """Instructions that all cores have executed, with and without timing."""
+        return self._session.instructions()
 
     @property
     def is_running(self) -> bool:

@@ -77,3 +77,28 @@ def test_what_told_raises_ends_the_run(rack):
         session.run(told=told)
     with pytest.raises(rackmem.RunError, match="interrupted"):
         session.finish()
+
+
+def test_a_fast_forward_changes_times_and_no_answers(rack):
+    whole = rack.execute("pagerank", "--kronecker", "6", "--variant", "serial")
+    session = rack.session("pagerank", "--kronecker", "6", "--variant", "serial")
+    assert session.fast_forward(50_000)
+    assert 50_000 <= session.instructions < 52_000
+    with session.measure() as part:
+        assert session.run(instructions=10_000)
+    assert 10_000 <= part["node[0].core[0].retired"] < 11_000
+    assert not session.fast_forward()
+    result = session.finish()
+    assert result.stdout.splitlines()[-1] == whole.stdout.splitlines()[-1]
+    assert result["cycles"] < whole["cycles"]
+
+
+def test_pieces_without_timing_that_cannot_be_are_refused(rack):
+    session = rack.session("hello")
+    with pytest.raises(rackmem.Error, match="1 or more"):
+        session.fast_forward(0)
+    with pytest.raises(rackmem.Error, match="begin"):
+        session.fast_forward(region="middle")
+    assert not session.fast_forward(region="begin")
+    with pytest.raises(rackmem.Error, match="with timing only"):
+        rackmem.Machine.load("tsm-sim").session("hello").fast_forward()

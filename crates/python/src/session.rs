@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use pyo3::prelude::*;
 use rackmem_experiments::study::run::{as_json, failure, not_executed};
 use rackmem_sim::exec::report::Report;
-use rackmem_sim::exec::{self, Job, Options, Until};
+use rackmem_sim::exec::{self, Job, Mark, Options, Until};
 use rackmem_sim::figures::Figures;
 use rackmem_sim::machine::Machine;
 
@@ -50,18 +50,43 @@ impl Session {
     }
 
     /// Executes a piece: whether the program goes on after it.
-    #[pyo3(signature = (cycle=None, output=None, told=None))]
+    #[pyo3(signature = (cycle=None, output=None, instructions=None, region=None, told=None))]
     fn run(
         &self,
         py: Python<'_>,
         cycle: Option<u64>,
         output: Option<&str>,
+        instructions: Option<u64>,
+        region: Option<bool>,
         told: Option<Bound<'_, PyAny>>,
     ) -> PyResult<bool> {
+        let until = Until { cycle, output, instructions, mark: region.map(mark) };
         watched(py, told.as_ref(), |progress| {
             let mut options = Options { progress: Some(progress), ..options() };
-            self.with(|session| session.run(Until { cycle, output }, &mut options))
+            self.with(|session| session.run(until, &mut options))
         })?
+    }
+
+    /// Executes a piece without timing: whether the program goes on after it.
+    #[pyo3(signature = (instructions=None, region=None, told=None))]
+    fn fast_forward(
+        &self,
+        py: Python<'_>,
+        instructions: Option<u64>,
+        region: Option<bool>,
+        told: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<bool> {
+        let until = Until { instructions, mark: region.map(mark), ..Until::default() };
+        let refused = |error| refused(not_executed(&self.machine, &self.arguments[0], error));
+        watched(py, told.as_ref(), |progress| {
+            let mut options = Options { progress: Some(progress), ..options() };
+            self.with(|session| session.fast_forward(until, &mut options))?.map_err(refused)
+        })?
+    }
+
+    /// Instructions that all cores have executed, with and without timing.
+    fn instructions(&self) -> PyResult<u64> {
+        self.with(|session| session.instructions())
     }
 
     /// The cycle that the slowest node has come to.
@@ -120,6 +145,11 @@ impl Session {
     fn with<T>(&self, work: impl FnOnce(&mut exec::Session) -> T) -> PyResult<T> {
         self.lock()?.as_mut().map(work).ok_or_else(over)
     }
+}
+
+/// Where a region of interest begins, or where it ends.
+fn mark(is_begin: bool) -> Mark {
+    if is_begin { Mark::Begin } else { Mark::End }
 }
 
 fn over() -> PyErr {

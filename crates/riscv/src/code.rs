@@ -13,6 +13,10 @@ const PLACES: usize = (PAGE / 2) as usize;
 pub trait Fetch {
     /// The two bytes at an even address.
     fn fetch(&self, address: u64) -> Result<u16, Fault>;
+
+    /// Instructions from this address on are about to be executed, for those who count fetches.
+    #[inline(always)]
+    fn enter(&mut self, _pc: u64) {}
 }
 
 impl Fetch for AddressSpace {

@@ -60,6 +60,27 @@ impl Reg {
     }
 }
 
+/// A hint that marks a region of interest, `slti x0, x0, 1` or `2`, as in `rackmem/region.h`. To other machines it is no
+/// operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mark {
+    /// The region begins.
+    Begin,
+    /// It ends.
+    End,
+}
+
+impl Mark {
+    /// The mark with this number, the immediate of the instruction.
+    pub const fn of(number: i32) -> Option<Mark> {
+        match number {
+            1 => Some(Mark::Begin),
+            2 => Some(Mark::End),
+            _ => None,
+        }
+    }
+}
+
 /// Hint of a jump to the return address stack (unprivileged specification, table "Return-address
 /// stack prediction hints").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -53,7 +53,7 @@ mod symbols;
 pub use decode::{decode, expand, length};
 pub use disasm::{disassemble, f_name, x_name};
 pub use hart::{Hart, abi};
-pub use inst::{Inst, JumpHint, Reg};
+pub use inst::{Inst, JumpHint, Mark, Reg};
 pub use op::{Class, Format, Op};
 pub use port::{AmoOp, Port};
 pub use symbols::Symbols;

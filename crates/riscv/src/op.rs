@@ -212,6 +212,7 @@ operations! {
     Sd "sd" Store Store 8
     Addi "addi" Imm Alu 0
     Slti "slti" Imm Alu 0
+    Mark "slti" Imm System 0
     Sltiu "sltiu" Imm Alu 0
     Xori "xori" Imm Alu 0
     Ori "ori" Imm Alu 0

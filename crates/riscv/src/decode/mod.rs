@@ -7,7 +7,7 @@ pub use compressed::expand;
 use crate::csr;
 use crate::encode::opcode;
 use crate::op::{Kind, Operands};
-use crate::{Inst, Op};
+use crate::{Inst, Mark, Op};
 
 /// Bytes of the instruction that begins with these 16 bits: 2 or 4. The longer encodings that the
 /// specification reserves count as 4 and are illegal.
@@ -158,6 +158,7 @@ fn immediate(fields: &Fields) -> Option<Inst> {
     let shift = imm & 0x3f;
     Some(match (fields.funct3(), imm >> 6) {
         (0, _) => fields.inst(Op::Addi, imm),
+        (2, _) if is_mark(fields) => fields.inst(Op::Mark, imm),
         (2, _) => fields.inst(Op::Slti, imm),
         (3, _) => fields.inst(Op::Sltiu, imm),
         (4, _) => fields.inst(Op::Xori, imm),
@@ -168,6 +169,13 @@ fn immediate(fields: &Fields) -> Option<Inst> {
         (5, 0x10) => fields.inst(Op::Srai, shift),
         _ => return None,
     })
+}
+
+/// Whether `slti` is one of the hints that mark a region of interest: between `x0` and `x0`, which the specification
+/// leaves to custom hints.
+fn is_mark(fields: &Fields) -> bool {
+    let registers = fields.bits(7, 5) | fields.bits(15, 5);
+    registers == 0 && Mark::of(fields.imm_i()).is_some()
 }
 
 fn immediate_word(fields: &Fields) -> Option<Inst> {

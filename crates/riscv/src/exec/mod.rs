@@ -10,7 +10,7 @@ mod float;
 pub mod split;
 
 use crate::port::{AmoOp, Port};
-use crate::{Class, Hart, Inst, Op};
+use crate::{Class, Hart, Inst, Mark, Op};
 
 /// Events that user mode cannot handle itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +21,8 @@ pub enum Trap {
     Ebreak,
     /// No instruction, or one with a reserved rounding mode.
     Illegal,
+    /// A region of interest begins or ends. The `pc` stays at the hint, of which nothing but its length is left to do.
+    Mark(Mark),
 }
 
 /// Reasons why an instruction did not complete. The hart is as it was before.
@@ -191,6 +193,7 @@ fn rare<P: Port>(hart: &mut Hart, inst: &Inst, port: &mut P) -> Result<(), Exit<
         Class::System => Err(Exit::Trap(match inst.op {
             Op::Ecall => Trap::Ecall,
             Op::Ebreak => Trap::Ebreak,
+            Op::Mark => Mark::of(inst.imm).map_or(Trap::Illegal, Trap::Mark),
             _ => Trap::Illegal,
         })),
         // `pause`: all others are done by now.

@@ -1,5 +1,6 @@
 //! The port of a hart here: the address space itself.
 
+use crate::code::Fetch;
 use crate::csr::Counter;
 use crate::port::{AmoOp, Port};
 use crate::space::{AddressSpace, Cause, Fault, Wanted};
@@ -41,6 +42,13 @@ fn aligned(address: u64, size: u8, wanted: Wanted) -> Result<(), Stop> {
         return Ok(());
     }
     Err(Stop::Fault(Fault { address, wanted, cause: Cause::Misaligned }))
+}
+
+impl Fetch for Bus<'_> {
+    #[inline]
+    fn fetch(&self, address: u64) -> Result<u16, Fault> {
+        self.space.fetch(address)
+    }
 }
 
 impl Port for Bus<'_> {

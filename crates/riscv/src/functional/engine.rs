@@ -1,17 +1,17 @@
 //! Harts in turn, and between them the kernel.
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Break};
 use super::bus::{Bus, Stop};
 use super::error::{Failure, RunError, Why};
 use super::{End, Options, Outcome};
 use crate::code::fetch;
+use crate::disassemble;
 use crate::elf::Image;
-use crate::exec::{Exit, Trap, execute, execute_at};
+use crate::exec::{Exit, Trap, execute};
 use crate::hart::{Hart, abi};
 use crate::host::LocalHost;
 use crate::kernel::{Caused, Effect, Kernel};
 use crate::space::{AddressSpace, Fault};
-use crate::{Inst, disassemble};
 
 /// A reservation does not outlive a slice, so a slice has to be longer than the loops that the
 /// specification promises to end: 16 instructions from load reserved to the branch back.
@@ -40,14 +40,6 @@ enum Pause {
     /// Let the next one have its turn, with everything as it is.
     Refresh,
     Failed(Why),
-}
-
-/// Reasons for the end of a run of instructions.
-enum Break {
-    /// There is no instruction.
-    Fetch(Fault),
-    /// This one did not complete.
-    Exit(Exit<Stop>, Inst),
 }
 
 /// One program and everything around it.
@@ -167,7 +159,7 @@ impl<'a> Engine<'a> {
     fn step(&mut self, number: usize, limit: u64) -> (u64, Pause) {
         let hart = &mut self.threads[number].hart;
         let mut bus = Bus::new(&mut self.space, &mut self.reservation);
-        let (done, broken) = run_decoded(hart, &mut self.blocks, &mut bus, limit);
+        let (done, broken) = self.blocks.run(hart, &mut bus, limit);
         let (exit, inst) = match broken {
             None => return (done, Pause::Used),
             Some(Break::Fetch(fault)) => return (done, Pause::Failed(Why::Fault(fault))),
@@ -177,6 +169,10 @@ impl<'a> Engine<'a> {
             Exit::Trap(Trap::Illegal) => (done, Pause::Failed(Why::Illegal)),
             Exit::Trap(Trap::Ebreak) => (done, Pause::Failed(Why::Breakpoint)),
             Exit::Trap(Trap::Ecall) => (done, Pause::Ecall),
+            Exit::Trap(Trap::Mark(_)) => {
+                hart.pc += u64::from(inst.len);
+                (done + 1, Pause::Refresh)
+            }
             Exit::Stop(Stop::Fault(fault)) => (done, Pause::Failed(self.explain(number, fault))),
             Exit::Stop(Stop::FenceI) => {
                 hart.pc += u64::from(inst.len);
@@ -300,40 +296,4 @@ impl<'a> Engine<'a> {
             warnings: self.host.warnings,
         }
     }
-}
-
-/// The hot loop: decoded instructions until `limit`, or until one does not complete. Returns how many
-/// it was.
-#[inline(never)]
-fn run_decoded(
-    hart: &mut Hart,
-    blocks: &mut Blocks,
-    bus: &mut Bus<'_>,
-    limit: u64,
-) -> (u64, Option<Break>) {
-    let (mut left, mut pc) = (limit, hart.pc);
-    let mut broken = None;
-    'blocks: while left > 0 {
-        let block = match blocks.get(pc, bus.space) {
-            Ok(block) => block,
-            Err(fault) => {
-                broken = Some(Break::Fetch(fault));
-                break;
-            }
-        };
-        let block = &block[..block.len().min(left as usize)];
-        for (done, inst) in (0..).zip(block) {
-            match execute_at(pc, hart, inst, bus) {
-                Ok(next) => pc = next,
-                Err(exit) => {
-                    left -= done;
-                    broken = Some(Break::Exit(exit, *inst));
-                    break 'blocks;
-                }
-            }
-        }
-        left -= block.len() as u64;
-    }
-    hart.pc = pc;
-    (limit - left, broken)
 }

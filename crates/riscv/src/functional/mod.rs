@@ -2,7 +2,7 @@
 //!
 //! [`run`] is all it takes. Harts run in turn, for slices of a fixed number of instructions, so a
 //! run repeats exactly. Code is decoded once, in blocks; data accesses go through the cached
-//! translations of the [`AddressSpace`].
+//! translations of the [`AddressSpace`]. [`Blocks`] is the hot loop, for other drivers too.
 
 mod blocks;
 mod bus;
@@ -17,6 +17,7 @@ pub use crate::host::{Input, Output};
 use crate::kernel::{Kernel, Program, signal_name};
 use crate::space::AddressSpace;
 use crate::stack;
+pub use blocks::{Blocks, Break};
 use engine::Engine;
 pub use error::{Failure, RunError, Why};
 

@@ -201,6 +201,11 @@ impl PrivateCache {
         }
     }
 
+    /// Lines that it can hold.
+    pub fn lines(&self) -> usize {
+        self.tags.capacity()
+    }
+
     /// Ways of a set, in use as cache or not.
     pub fn ways(&self) -> u32 {
         self.tags.ways()

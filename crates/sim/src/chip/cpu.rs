@@ -4,10 +4,11 @@ use rackmem_riscv::space::{Cause, Fault, Wanted};
 use rackmem_riscv::{Hart, Inst};
 
 use super::cache::PrivateCache;
+use super::fast::Fast;
 use super::integrated;
 use super::layout::Line;
 use super::through::Through;
-use super::wires::{Event, Wires};
+use super::wires::{Event, Pace, Wires};
 use super::write_through::{Look, WriteThrough};
 use crate::cpu::{Core, LINE_BYTES, Next, Port, Program, Stop, Translate, Words};
 use crate::engine::Cycle;
@@ -28,25 +29,32 @@ pub struct Cpu {
     ticked_at: Cycle,
     /// Result of this cycle, if it has come before the end of all messages.
     ticked: Option<Next>,
+    /// In its place, while it executes without timing.
+    fast: Option<Box<Fast>>,
 }
 
 impl Cpu {
     /// Core `number`, which begins with these registers in the cycle after this one.
     pub fn new(number: u16, machine: &Machine, hart: &Hart, wires: &mut Wires) -> Cpu {
         wires.tick_next(number);
+        let mut core = Core::new(&machine.cpu_spec(), hart, wires.now);
+        if wires.pace != Pace::Timed {
+            core.pause(true);
+        }
         Cpu {
             number,
-            core: Core::new(&machine.cpu_spec(), hart, wires.now),
+            core,
             front: WriteThrough::of(number, machine),
             through: Through::of(number, machine),
             ticked_at: 0,
             ticked: None,
+            fast: None,
         }
     }
 
     /// Its registers; it has stopped.
     pub fn hart(&self) -> Hart {
-        self.core.hart()
+        self.fast.as_ref().map_or_else(|| self.core.hart(), |fast| fast.hart.clone())
     }
 
     /// Its stores to borrowed memory, if they go through.
@@ -61,8 +69,68 @@ impl Cpu {
     /// Goes on after a stop with these registers, at cycle `at` or in the next one.
     pub fn resume(&mut self, hart: &Hart, at: Cycle, wires: &mut Wires) {
         let before = at.max(wires.now + 1) - 1;
+        if wires.pace != Pace::Timed {
+            let fast = self.fast.get_or_insert_with(|| Box::new(Fast::new(hart.clone(), 0)));
+            fast.resume(hart, before + 1);
+            if before + 1 < Cycle::MAX {
+                self.tick_at(before + 1, wires);
+            }
+            return;
+        }
         self.core.resume(hart, before);
         self.tick_at(before + 1, wires);
+    }
+
+    /// The pace has changed: it goes on at that as soon as it can. The chip's homes hold so many lines.
+    pub fn set_pace(&mut self, shared_lines: usize, l1: &mut PrivateCache, wires: &mut Wires) {
+        match (wires.pace, &mut self.fast) {
+            (Pace::Fast, None) => {
+                self.settle(l1, wires);
+                self.core.pause(true);
+            }
+            (Pace::Warming, Some(fast)) => {
+                fast.begin_warming(shared_lines + l1.lines());
+                wires.tick_next(self.number);
+            }
+            (Pace::Timed, None) => self.core.pause(false),
+            (Pace::Timed, fast @ Some(_)) => {
+                if let Some(fast) = fast.take().filter(|fast| !fast.is_stopped()) {
+                    // One that stays where it is has no time of its own.
+                    let at = if fast.due < Cycle::MAX { fast.due } else { wires.now };
+                    self.resume(&fast.hart, at, wires);
+                }
+            }
+            (Pace::Fast, Some(_)) | (Pace::Warming, None) => {}
+        }
+    }
+
+    /// Whether its caches are warm, if it has executed without timing.
+    pub fn is_warm(&self) -> bool {
+        self.fast.as_ref().is_none_or(|fast| fast.is_warm())
+    }
+
+    /// A cycle without timing.
+    fn tick_fast(&mut self, l1: &mut PrivateCache, wires: &mut Wires) -> Option<Stop> {
+        let fast = self.fast.as_mut()?;
+        if wires.pace == Pace::Warming {
+            if fast.warm(l1, wires) {
+                wires.tick_next(self.number);
+            }
+            return None;
+        }
+        if wires.now < fast.due {
+            return None;
+        }
+        if let Some(stop) = fast.take_stop() {
+            return Some(stop);
+        }
+        self.core.count_fast_forwarded(fast.execute(wires));
+        let due = fast.due;
+        if due == wires.now {
+            return fast.take_stop();
+        }
+        self.tick_at(due, wires);
+        None
     }
 
     /// Something has happened in the L1: accesses that waited may be tried again, if any, and some
@@ -98,6 +166,9 @@ impl Cpu {
     /// One cycle, after all messages of this cycle; whether it has stopped.
     #[inline]
     pub fn tick(&mut self, l1: &mut PrivateCache, wires: &mut Wires) -> Option<Stop> {
+        if self.fast.is_some() {
+            return self.tick_fast(l1, wires);
+        }
         let now = wires.now;
         let next = match self.ticked.take() {
             Some(next) => next,
@@ -112,6 +183,10 @@ impl Cpu {
         match next {
             Next::At(at) => self.tick_at(at, wires),
             Next::Told => {}
+            Next::Stopped(Stop::Paused) => {
+                self.fast = Some(Box::new(Fast::new(self.core.hart(), now + 1)));
+                wires.tick_next(self.number);
+            }
             Next::Stopped(stop) => return Some(stop),
         }
         None
@@ -148,6 +223,9 @@ impl Cpu {
 
     /// Drops fetched instructions: the text has changed by other means than this core's stores.
     pub fn forget_instructions(&mut self) {
+        if let Some(fast) = &mut self.fast {
+            fast.forget_instructions();
+        }
         self.core.forget_instructions();
     }
 

@@ -295,6 +295,15 @@ impl Front {
         }
     }
 
+    /// Somebody outside of the coherence domain has changed a block: those that sleep on it wake.
+    pub fn wake(&mut self, line: Line, wires: &mut Wires) {
+        for index in 0..self.pairs.len() {
+            if self.pairs[index].watch == Watch::Asleep(line) {
+                self.look_at_next_turn(index, wires);
+            }
+        }
+    }
+
     /// Each queue pair has one cycle in as many as there are pairs.
     fn look_at_next_turn(&mut self, index: usize, wires: &mut Wires) {
         let period = self.pairs.len() as u64;

@@ -81,6 +81,11 @@ impl Home {
         }
     }
 
+    /// Lines that the bank can hold.
+    pub fn lines(&self) -> usize {
+        self.llc.capacity()
+    }
+
     /// Fills the bank with blocks of the workload's footprint, as it would be after a long run: one
     /// half read for other nodes, the other half written for this one.
     pub fn warm(&mut self, footprint_lines: u64, random: &mut Random, wires: &Wires) {

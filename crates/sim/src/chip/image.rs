@@ -38,6 +38,13 @@ impl Image {
         chunk.as_ref().map_or([0; 8], |chunk| chunk[(line % CHUNK) as usize])
     }
 
+    /// A block, to look at.
+    #[inline]
+    pub fn words(&self, line: Line) -> &Words {
+        let chunk = &self.chunks[(line / CHUNK) as usize];
+        chunk.as_ref().map_or(&[0; 8], |chunk| &chunk[(line % CHUNK) as usize])
+    }
+
     /// A block, to change.
     #[inline]
     pub fn block_mut(&mut self, line: Line) -> &mut Words {

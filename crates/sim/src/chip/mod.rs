@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `core`, `open_loop` | a stand-in for a core: the microbenchmarks |
 //! | `cpu`, `mmu` | a core that executes a program, and the program's pages and instructions |
+//! | `fast`, `trail` | the same without timing, and its latest touches of memory |
 //! | [`driver`] | accesses that somebody else makes, such as a test |
 //! | [`tile`], `cache`, `back_side` | L1s and NI caches |
 //! | [`ni`] | the list of network interfaces, and what one is |
@@ -83,6 +84,7 @@ mod ddr3;
 mod dma;
 pub mod driver;
 mod events;
+mod fast;
 pub(crate) mod front;
 mod home;
 pub(crate) mod host_memory;
@@ -108,6 +110,7 @@ pub(crate) mod tags;
 mod through;
 pub mod tile;
 pub mod trace;
+mod trail;
 mod uncached;
 mod under_way;
 mod values;
@@ -123,6 +126,7 @@ use crate::noc;
 use arrivals::Inbox;
 use block::Block;
 use bridge::SentFrame;
+use cpu::Cpu;
 use home::Home;
 use layout::{BLOCK_BYTES, Layout, Line};
 use memory::Memory;
@@ -130,7 +134,7 @@ use message::Payload;
 use ni::Ni;
 use tile::Tile;
 use values::Values;
-use wires::{Event, Wires};
+use wires::{Event, Pace, Wires};
 
 /// First stream of random numbers for the contents of LLC banks; cores have those below.
 const WARM_STREAM: u64 = 1 << 62;
@@ -253,6 +257,33 @@ impl Chip {
         if wires.ni_now {
             ni.tick(wires);
         }
+        if !wires.changed.is_empty() {
+            self.tell_changed();
+        }
+    }
+
+    /// Cores without timing have changed blocks in this cycle.
+    fn tell_changed(&mut self) {
+        let mut changed = std::mem::take(&mut self.wires.changed);
+        changed.drain(..).for_each(|line| self.changed_by_system(line));
+        self.wires.changed = changed;
+    }
+
+    /// Has executing cores go on at another pace, as soon as each can.
+    pub fn set_pace(&mut self, pace: Pace) {
+        let Chip { wires, tiles, homes, .. } = self;
+        wires.pace = pace;
+        let shared = homes.iter().map(Home::lines).sum::<usize>();
+        for Tile { cpu, l1, .. } in tiles {
+            if let Some(cpu) = cpu {
+                cpu.set_pace(shared, l1, wires);
+            }
+        }
+    }
+
+    /// Whether the caches of all executing cores are warm.
+    pub fn is_warm(&self) -> bool {
+        self.tiles.iter().filter_map(|tile| tile.cpu.as_ref()).all(Cpu::is_warm)
     }
 
     /// The operating system has changed a block of memory: its readers are notified as if it had been taken
@@ -263,7 +294,7 @@ impl Chip {
             cpu.changed(line, wires);
         }
         homes[usize::from(wires.layout.home_of(line))].changed_by_system(line, wires);
-        ni.changed(line, wires);
+        ni.changed(line, tiles, wires);
     }
 
     /// The operating system changes a block of borrowed memory; `changed_by_system` tells of it.

@@ -103,7 +103,7 @@ pub trait Interface: Sized {
     fn tick(&mut self, _wires: &mut Wires) {}
 
     /// Somebody outside of the coherence domain has changed a block.
-    fn changed(&mut self, _line: Line, _wires: &mut Wires) {}
+    fn changed(&mut self, _line: Line, _tiles: &mut [Tile], _wires: &mut Wires) {}
 
     /// Names the parts that have something under way.
     fn under_way(&self, tiles: &[Tile]) -> Vec<String>;
@@ -132,6 +132,19 @@ macro_rules! interfaces {
             /// Whether other nodes' memory is at addresses behind the node's own.
             pub(crate) const fn has_window(self) -> bool {
                 matches!(self, Placement::Window | Placement::Bridge)
+            }
+
+            /// Whether programs on it can be executed without timing.
+            ///
+            /// # Errors
+            /// The setting, the problem and the remedy.
+            pub(crate) fn check_fast_forward(self) -> Result<(), String> {
+                if !self.has_window() && self != Placement::CacheIntegrated {
+                    return Ok(());
+                }
+                Err("ni.placement: has borrowed memory or scratchpads, which are reached with timing only; \
+                     execute the program without a fast-forward, or on a machine with queue pairs"
+                    .to_owned())
             }
 
             pub(crate) fn places(self) -> Places {
@@ -211,8 +224,8 @@ macro_rules! interfaces {
                 match self { $(Ni::$name(ni) => Interface::tick(&mut **ni, wires),)+ }
             }
 
-            pub(super) fn changed(&mut self, line: Line, wires: &mut Wires) {
-                match self { $(Ni::$name(ni) => Interface::changed(&mut **ni, line, wires),)+ }
+            pub(super) fn changed(&mut self, line: Line, tiles: &mut [Tile], wires: &mut Wires) {
+                match self { $(Ni::$name(ni) => Interface::changed(&mut **ni, line, tiles, wires),)+ }
             }
 
             pub(crate) fn under_way(&self, tiles: &[Tile]) -> Vec<String> {

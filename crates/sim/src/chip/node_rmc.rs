@@ -108,7 +108,7 @@ impl Interface for NodeRmc {
         }
     }
 
-    fn changed(&mut self, line: Line, wires: &mut Wires) {
+    fn changed(&mut self, line: Line, _tiles: &mut [Tile], wires: &mut Wires) {
         self.rmc.changed(line);
         wires.ni_next = true;
     }

@@ -220,10 +220,16 @@ impl Interface for QueuePairs {
         }
     }
 
-    fn changed(&mut self, line: Line, _wires: &mut Wires) {
-        for ni in &mut self.ni_caches {
-            if let OwnCache::Homes(homes) = &mut ni.cache {
+    fn changed(&mut self, line: Line, tiles: &mut [Tile], wires: &mut Wires) {
+        for NiCache { cache, front } in &mut self.ni_caches {
+            if let OwnCache::Homes(homes) = cache {
                 homes.changed(line);
+            }
+            front.wake(line, wires);
+        }
+        if wires.layout.queue_of(line).is_some() {
+            for ni in tiles.iter_mut().filter_map(|tile| tile.ni.as_mut()) {
+                ni.front.wake(line, wires);
             }
         }
     }

@@ -72,6 +72,17 @@ pub struct Updated {
     pub block: Block,
 }
 
+/// The way in which executing cores go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Cycle by cycle.
+    Timed,
+    /// Without timing.
+    Fast,
+    /// Not: caches are being warmed.
+    Warming,
+}
+
 /// Network, time and shared state of a chip's parts.
 pub struct Wires {
     /// Cycle that is being simulated.
@@ -114,6 +125,12 @@ pub struct Wires {
     pub lock_box: LockBox,
     /// What is at which address.
     pub map: AddressMap,
+    /// The way in which executing cores go on.
+    pub pace: Pace,
+    /// Without timing, cores stay where a region of interest begins.
+    pub holds_at_begin: bool,
+    /// Blocks that cores without timing have changed in this cycle.
+    pub changed: Vec<Line>,
     /// Act of a core that no program may do, for the operating system.
     pub misuse: Option<(u16, Misuse)>,
     /// Changes that homes have made for network interfaces, in order, if somebody wants to know.
@@ -153,6 +170,9 @@ impl Wires {
             image: None,
             mmu: Mmu::default(),
             lock_box: LockBox::new(machine),
+            pace: Pace::Timed,
+            holds_at_begin: false,
+            changed: Vec::new(),
             misuse: None,
             cpus_now: 0,
             cpus_next: 0,

@@ -103,6 +103,14 @@ impl Front {
         self.pc
     }
 
+    /// Address of the next instruction for dispatch.
+    pub(super) const fn next_pc(&self) -> u64 {
+        match self.head == self.tail {
+            true => self.pc,
+            false => self.queue[(self.head & self.mask) as usize].pc,
+        }
+    }
+
     /// Throws away what was fetched and goes on at `pc`.
     pub(super) fn redirect(&mut self, pc: u64, at: Cycle) {
         self.head = self.tail;

@@ -82,10 +82,11 @@ mod stats;
 mod store_buffer;
 mod store_queue;
 
-use rackmem_riscv::Hart;
 use rackmem_riscv::space::Fault;
+use rackmem_riscv::{Hart, Mark};
 
 pub use outside::{Line, Outside, Port, Program, Translate, Words};
+pub(crate) use place::{read as read_word, write as write_word};
 pub use spec::{CpuSpec, MAX_LATENCY, MAX_WINDOW};
 pub use stats::Stats;
 
@@ -114,6 +115,10 @@ pub enum Stop {
     Illegal,
     /// An access, or a fetch, that translation does not allow.
     Fault(Fault),
+    /// A region of interest begins or ends; the `pc` is that of the hint.
+    Mark(Mark),
+    /// None: it was asked to stop where it is ([`Core::pause`]).
+    Paused,
 }
 
 /// The time at which a core has to be looked at again.
@@ -167,6 +172,8 @@ pub struct Core {
     stores_wait: bool,
     /// Something may have arrived.
     told: bool,
+    /// It is to stop as soon as what is in flight has retired.
+    is_pausing: bool,
     /// Something has happened in this cycle.
     active: bool,
     /// Accesses that began in this cycle.
@@ -234,6 +241,7 @@ impl Core {
             head_waits: false,
             stores_wait: false,
             told: false,
+            is_pausing: false,
             active: false,
             ports_used: 0,
             now,
@@ -255,7 +263,11 @@ impl Core {
 
     /// The registers of a core that has stopped.
     pub fn hart(&self) -> Hart {
-        let mut hart = Hart::new(self.slot(self.head).pc);
+        let pc = match self.stopped {
+            Some(Stop::Paused) => self.front.next_pc(),
+            _ => self.slot(self.head).pc,
+        };
+        let mut hart = Hart::new(pc);
         self.registers.save(&mut hart);
         hart.fflags = self.fflags;
         hart.frm = self.frm;
@@ -268,6 +280,7 @@ impl Core {
     /// If the core has not stopped.
     pub fn resume(&mut self, hart: &Hart, now: Cycle) {
         assert!(self.stopped.take().is_some(), "only a core that has stopped can go on");
+        self.is_pausing = false;
         self.squash(self.head);
         self.registers.restore(hart);
         self.fflags = hart.fflags;
@@ -276,6 +289,12 @@ impl Core {
         self.stall = Stall::Other;
         self.now = now;
         self.sleep.disturb();
+    }
+
+    /// Has it stop, with [`Stop::Paused`], as soon as all that is in flight has retired and all stores have left. It may
+    /// come to another stop before. Or it need not any more.
+    pub fn pause(&mut self, is_asked: bool) {
+        self.is_pausing = is_asked && self.stopped.is_none();
     }
 
     /// Instructions of the program have changed, by other means than this core's stores.
@@ -292,6 +311,11 @@ impl Core {
     /// The instructions that have retired since this was last asked, oldest first.
     pub fn take_retired(&mut self) -> Vec<Retired> {
         self.retired.as_mut().map_or_else(Vec::new, std::mem::take)
+    }
+
+    /// Counts instructions that were executed in its place, without timing.
+    pub fn count_fast_forwarded(&mut self, instructions: u64) {
+        self.stats.fast_forwarded += instructions;
     }
 
     /// Counters so far. For a core that sleeps, [`Core::settle`] comes first.
@@ -362,7 +386,7 @@ impl Core {
         if let Some(stop) = self.stopped {
             return Next::Stopped(stop);
         }
-        if self.sleep.wants_to_look() && self.repeats_itself() {
+        if self.sleep.wants_to_look() && !self.is_pausing && self.repeats_itself() {
             return Next::Told;
         }
         self.next()
@@ -400,7 +424,15 @@ impl Core {
             return;
         }
         self.issue(outside);
-        self.dispatch();
+        match self.is_pausing {
+            false => self.dispatch(),
+            true if self.head == self.tail && self.buffer.is_empty() => {
+                self.stopped = Some(Stop::Paused);
+                self.account(1);
+                return;
+            }
+            true => self.stall = Stall::Other,
+        }
         let Core { front, ops, predictor, stats, .. } = self;
         self.active |= front.fetch(now, ops, predictor, stats, outside);
         if self.front.is_waiting() {

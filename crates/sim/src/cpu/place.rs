@@ -62,7 +62,7 @@ pub(super) fn truncated(value: u64, bytes: u8) -> u64 {
 
 /// `size` bytes of a line.
 #[inline(always)]
-pub(super) fn read(words: &Words, offset: u8, size: u8) -> u64 {
+pub(crate) fn read(words: &Words, offset: u8, size: u8) -> u64 {
     let (word, shift) = (usize::from(offset / 8), 8 * u32::from(offset % 8));
     let mut value = words[word] >> shift;
     if offset % 8 + size > 8 {
@@ -73,7 +73,7 @@ pub(super) fn read(words: &Words, offset: u8, size: u8) -> u64 {
 
 /// Changes `size` bytes of a line.
 #[inline(always)]
-pub(super) fn write(words: &mut Words, offset: u8, size: u8, value: u64) {
+pub(crate) fn write(words: &mut Words, offset: u8, size: u8, value: u64) {
     let (word, shift) = (usize::from(offset / 8), 8 * u32::from(offset % 8));
     let mask = truncated(u64::MAX, size);
     words[word] = words[word] & !(mask << shift) | (value & mask) << shift;

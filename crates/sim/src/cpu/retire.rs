@@ -1,6 +1,6 @@
 //! Retirement, in order; and the stores that leave after it.
 
-use rackmem_riscv::{Inst, Op};
+use rackmem_riscv::{Inst, Mark, Op};
 
 use super::ops::Kind;
 use super::outside::Outside;
@@ -209,6 +209,7 @@ pub(super) fn stop_of(inst: &Inst) -> Stop {
     match inst.op {
         Op::Ecall => Stop::Ecall,
         Op::Ebreak => Stop::Ebreak,
+        Op::Mark => Mark::of(inst.imm).map_or(Stop::Illegal, Stop::Mark),
         _ => Stop::Illegal,
     }
 }

@@ -27,6 +27,8 @@ stats! {
     cycles,
     /// Instructions retired.
     retired,
+    /// Instructions executed without timing.
+    fast_forwarded,
     /// Branches and jumps retired.
     branches,
     /// Branches and jumps on the right path so far that went elsewhere than predicted.

@@ -3,6 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `session` | a run in pieces: the nodes, side by side for a fabric latency at a time |
+//! | [`part`] | the part of a program that is measured |
 //! | `node` | a chip and its operating system |
 //! | `system` | the operating system: threads, system calls, ends of processes |
 //! | `pages` | physical memory, page tables, the program's address space |
@@ -52,12 +53,14 @@ mod device;
 mod node;
 mod outcome;
 mod pages;
+pub mod part;
 pub mod report;
 mod session;
 mod system;
 
 use std::path::PathBuf;
 
+pub use rackmem_riscv::Mark;
 use rackmem_riscv::elf::LoadError;
 pub use rackmem_riscv::host::Input;
 use rackmem_riscv::kernel::Stream;
@@ -152,12 +155,6 @@ impl From<LoadError> for ExecError {
 ///
 /// # Errors
 /// [`ExecError`] if it does not come to that. The ends of processes are part of the outcome.
-pub fn run(
-    machine: &Machine,
-    job: &Job<'_>,
-    mut options: Options<'_>,
-) -> Result<Outcome, ExecError> {
-    let mut session = Session::new(machine, job, &options)?;
-    session.run(Until::default(), &mut options);
-    Ok(session.finish(options))
+pub fn run(machine: &Machine, job: &Job<'_>, options: Options<'_>) -> Result<Outcome, ExecError> {
+    part::run(machine, job, part::Part::Whole, options)
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use rackmem_riscv::functional::{Failure, signal_text};
 
+use super::part::Measured;
 use crate::engine::Cycle;
 use crate::report::{Recording, Stats};
 
@@ -109,6 +110,8 @@ pub struct Outcome {
     pub inputs: BTreeMap<String, String>,
     /// Counters, by path of the part.
     pub stats: Stats,
+    /// What was measured, if it was a part of the program.
+    pub measured: Option<Measured>,
 }
 
 impl Outcome {

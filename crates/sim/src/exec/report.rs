@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::part::Measured;
 use super::{Job, Outcome};
 use crate::engine::Cycle;
 use crate::machine::Machine;
@@ -46,6 +47,9 @@ pub struct Report {
     /// missing.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, String>,
+    /// What was measured, if it was a part of the program: then counters are those of that part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<Measured>,
     /// Counters, by path of the part.
     pub stats: Stats,
 }
@@ -108,7 +112,8 @@ impl Report {
             instructions: outcome.instructions,
             nodes: nodes.collect(),
             inputs: outcome.inputs.clone(),
-            stats: outcome.stats.clone(),
+            part: outcome.measured.clone(),
+            stats: outcome.measured.as_ref().map_or(&outcome.stats, |part| &part.stats).clone(),
         }
     }
 

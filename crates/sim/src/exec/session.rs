@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
+use rackmem_riscv::Mark;
 use rackmem_riscv::kernel::Stream;
 
 use super::node::Node;
 use super::outcome::{End, NodeOutcome, Outcome};
 use super::{ExecError, Job, Options, is_mirrored};
 use crate::chip::host_memory;
+use crate::chip::wires::Pace;
 use crate::engine::{Crew, Cycle};
 use crate::figures::Figures;
 use crate::machine::{Kind, Machine};
@@ -27,6 +29,11 @@ pub struct Until<'a> {
     pub cycle: Option<Cycle>,
     /// Node 0 prints a text. The piece goes on to the end of the fabric latency in which it does.
     pub output: Option<&'a str>,
+    /// All cores together have executed so many instructions since the begin of the program, to the end of the fabric
+    /// latency in which they have.
+    pub instructions: Option<u64>,
+    /// The region of interest begins, or ends: the first thread comes to its begin, the last one to its end.
+    pub mark: Option<Mark>,
 }
 
 /// Reasons why a run is over.
@@ -45,6 +52,14 @@ pub struct Session {
     began: Instant,
     cut_short: Option<String>,
     is_over: bool,
+    pace: Pace,
+    /// Threads in a region of interest.
+    inside: i64,
+    /// Whether there were some after none, and none after some, in the latest epoch.
+    has_begun: bool,
+    has_ended: bool,
+    /// The reason why programs on the machine are not executed without timing, if they are not.
+    is_timed_only: Result<(), String>,
 }
 
 impl Session {
@@ -63,7 +78,17 @@ impl Session {
         let nodes = nodes.collect::<Result<Vec<Node>, ExecError>>()?;
         let rack =
             Rack::of(nodes, latency_cycles(machine).max(1), threads(machine), is_mirrored(machine));
-        Ok(Session { rack, began: Instant::now(), cut_short: None, is_over: false })
+        Ok(Session {
+            rack,
+            began: Instant::now(),
+            cut_short: None,
+            is_over: false,
+            pace: Pace::Timed,
+            inside: 0,
+            has_begun: false,
+            has_ended: false,
+            is_timed_only: machine.ni.placement.check_fast_forward(),
+        })
     }
 
     /// Executes a piece. Whether the program goes on after it.
@@ -78,6 +103,39 @@ impl Session {
             };
         }
         !self.is_over
+    }
+
+    /// Executes a piece without timing, an instruction a cycle, then brings the caches to the state that this leaves
+    /// them in. Whether the program goes on after it.
+    ///
+    /// # Errors
+    /// The machine's programs reach memory that has no content without timing.
+    pub fn fast_forward(
+        &mut self,
+        until: Until<'_>,
+        options: &mut Options<'_>,
+    ) -> Result<bool, ExecError> {
+        self.is_timed_only.clone().map_err(ExecError::Machine)?;
+        for node in self.rack.nodes.iter_mut() {
+            node.chip.wires.holds_at_begin = until.mark == Some(Mark::Begin);
+        }
+        self.set_pace(Pace::Fast);
+        if self.run(until, options) {
+            self.set_pace(Pace::Warming);
+            self.run(Until::default(), options);
+        }
+        self.set_pace(Pace::Timed);
+        Ok(!self.is_over)
+    }
+
+    fn set_pace(&mut self, pace: Pace) {
+        self.pace = pace;
+        // Nodes with nothing to do are behind, and their cores are about to have something.
+        let now = self.cycle();
+        for node in self.rack.nodes.iter_mut() {
+            node.chip.wires.now = now;
+            node.chip.set_pace(pace);
+        }
     }
 
     /// Runs until all processes have ended, or to the place that is given; `None` if they go on after it.
@@ -97,7 +155,10 @@ impl Session {
             let last = self.rack.epoch(next, most);
             self.pass_notices();
             pass_output(&mut self.rack.nodes, options);
-            if until.output.is_some_and(|text| prints(&self.rack.nodes[0], &mut seen, text)) {
+            self.note_marks();
+            if until.output.is_some_and(|text| prints(&self.rack.nodes[0], &mut seen, text))
+                || self.has_reached(until)
+            {
                 return None;
             }
             if epoch % EPOCHS_PER_REPORT == 0
@@ -107,6 +168,36 @@ impl Session {
             }
         }
         Some(Over::Ended)
+    }
+
+    /// Counts the threads that have come to the begin or the end of a region of interest in the latest epoch.
+    fn note_marks(&mut self) {
+        (self.has_begun, self.has_ended) = (false, false);
+        for mark in self.rack.nodes.iter_mut().flat_map(|node| node.system.marks.drain(..)) {
+            let was_inside = self.inside > 0;
+            self.inside += if mark == Mark::Begin { 1 } else { -1 };
+            self.has_begun |= !was_inside && self.inside > 0;
+            self.has_ended |= was_inside && self.inside <= 0;
+        }
+    }
+
+    /// Whether a piece ends here.
+    fn has_reached(&self, until: Until<'_>) -> bool {
+        let is_warm = || self.rack.nodes.iter().all(|node| node.chip.is_warm());
+        until.instructions.is_some_and(|count| self.instructions() >= count)
+            || until.mark == Some(Mark::Begin) && self.has_begun
+            || until.mark == Some(Mark::End) && self.has_ended
+            || self.pace == Pace::Warming && is_warm()
+    }
+
+    /// Instructions that all cores have executed, with and without timing.
+    pub fn instructions(&self) -> u64 {
+        self.rack.nodes.iter().map(|node| node.system.instructions(&node.chip)).sum()
+    }
+
+    /// Those without timing.
+    pub fn fast_forwarded(&self) -> u64 {
+        self.rack.nodes.iter().map(|node| node.system.fast_forwarded(&node.chip)).sum()
     }
 
     /// Delivers the notices of all drivers to all others: node by node, so that the order is always the same.
@@ -160,6 +251,7 @@ impl Session {
             inputs: inputs(&nodes, options.folder.as_deref()),
             nodes,
             stats,
+            measured: None,
         }
     }
 }

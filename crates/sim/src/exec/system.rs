@@ -7,7 +7,7 @@ use rackmem_riscv::functional::{Failure, Why};
 use rackmem_riscv::host::{Input, LocalHost, Output};
 use rackmem_riscv::kernel::{Caused, Effect, Kernel, Program};
 use rackmem_riscv::space::{AddressSpace, Fault};
-use rackmem_riscv::{Hart, Symbols, abi, disassemble, elf, stack};
+use rackmem_riscv::{Hart, Mark, Symbols, abi, disassemble, elf, stack};
 
 use super::borrow::{self, Lending};
 use super::device::{Answer, Device};
@@ -17,6 +17,7 @@ use super::{ExecError, Job, Options, rack_nodes};
 use crate::chip::Chip;
 use crate::chip::cpu::Cpu;
 use crate::chip::ni::Ni;
+use crate::chip::wires::Pace;
 use crate::cpu::{Stats as Counted, Stop};
 use crate::engine::Cycle;
 use crate::figures::Figures;
@@ -61,6 +62,8 @@ pub struct System {
     pub next_timer: Option<Cycle>,
     /// The end of the process and its cycle, if it has ended.
     pub end: Option<(End, Cycle)>,
+    /// Begins and ends of regions of interest that its threads have come to.
+    pub marks: Vec<Mark>,
     /// Counters of the cores, kept when the process ends.
     counted: Vec<Counted>,
 }
@@ -83,6 +86,9 @@ fn host(
     }
     Ok(host)
 }
+
+/// Length of `ecall` and of hints.
+const INST_BYTES: u64 = 4;
 
 const ETIMEDOUT: i64 = 110;
 const EFAULT: i64 = 14;
@@ -127,6 +133,7 @@ impl System {
             stack_bytes,
             next_timer: None,
             end: None,
+            marks: Vec::new(),
             counted: Vec::new(),
         };
         // The memory that a program begins with is the node's own.
@@ -145,7 +152,12 @@ impl System {
     }
 
     pub fn instructions(&self, chip: &Chip) -> u64 {
-        self.counted(chip).map(|counted| counted.retired).sum()
+        self.counted(chip).map(|counted| counted.retired + counted.fast_forwarded).sum()
+    }
+
+    /// Instructions that were executed without timing.
+    pub fn fast_forwarded(&self, chip: &Chip) -> u64 {
+        self.counted(chip).map(|counted| counted.fast_forwarded).sum()
     }
 
     /// Counters of all cores, of those that run last.
@@ -187,6 +199,8 @@ impl System {
                 Stop::Ebreak => self.fail(number, hart, Caused::Breakpoint, chip),
                 Stop::Illegal => self.fail(number, hart, Caused::Illegal, chip),
                 Stop::Fault(fault) => self.fail(number, hart, Caused::Fault(fault), chip),
+                Stop::Mark(mark) => self.mark(usize::from(number), hart, mark, chip),
+                Stop::Paused => unreachable!("the chip's core goes on by itself"),
             }
         }
         if self.end.is_none() && self.next_timer.is_some_and(|at| at <= now) {
@@ -306,6 +320,16 @@ impl System {
         self.crash(number, hart.pc, why, chip);
     }
 
+    /// A region of interest begins or ends.
+    fn mark(&mut self, number: usize, mut hart: Hart, mark: Mark, chip: &mut Chip) {
+        hart.pc += INST_BYTES;
+        self.marks.push(mark);
+        let wires = &chip.wires;
+        let stays = mark == Mark::Begin && wires.pace == Pace::Fast && wires.holds_at_begin;
+        let cycles = if stays { Cycle::MAX - wires.now } else { 0 };
+        self.resume_after(cycles, number, &hart, chip);
+    }
+
     fn call(&mut self, number: usize, mut hart: Hart, chip: &mut Chip) {
         // Cores that repeat themselves would not notice the changes of the call.
         chip.settle();
@@ -364,8 +388,7 @@ impl System {
     }
 
     fn answer(&mut self, number: usize, mut hart: Hart, answer: Answer, chip: &mut Chip) {
-        const ECALL_BYTES: u64 = 4;
-        hart.pc += ECALL_BYTES;
+        hart.pc += INST_BYTES;
         match answer {
             Answer::Value(value) => {
                 hart.x[abi::A0] = value;

@@ -23,3 +23,4 @@ pub use batch_means::interval;
 pub use histogram::{Histogram, Summary};
 pub use sampler::Sampler;
 pub use series::{Segment, Series};
+pub(crate) use student::two_sided_95;

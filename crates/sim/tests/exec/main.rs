@@ -9,6 +9,7 @@ mod answers;
 mod borrowed;
 mod ends;
 mod files;
+mod parts;
 mod same;
 
 /// Settings that all nodes of Manycore NI's chips need to execute programs.

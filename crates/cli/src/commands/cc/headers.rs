@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-const HEADERS: [(&str, &str); 22] = [
+const HEADERS: [(&str, &str); 23] = [
     ("rackmem.h", include_str!("../../../../../include/rackmem.h")),
     ("rackmem/abi.h", include_str!("../../../../../include/rackmem/abi.h")),
     ("rackmem/access.h", include_str!("../../../../../include/rackmem/access.h")),
@@ -20,6 +20,7 @@ const HEADERS: [(&str, &str); 22] = [
     ("rackmem/messaging.h", include_str!("../../../../../include/rackmem/messaging.h")),
     ("rackmem/mr_queue.h", include_str!("../../../../../include/rackmem/mr_queue.h")),
     ("rackmem/queue.h", include_str!("../../../../../include/rackmem/queue.h")),
+    ("rackmem/region.h", include_str!("../../../../../include/rackmem/region.h")),
     ("rackmem/ring.h", include_str!("../../../../../include/rackmem/ring.h")),
     ("rackmem/runtime.h", include_str!("../../../../../include/rackmem/runtime.h")),
     ("rackmem/two_sided.h", include_str!("../../../../../include/rackmem/two_sided.h")),

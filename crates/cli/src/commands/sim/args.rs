@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, value_parser};
 use rackmem_sim::machine::Override;
 
+use super::exec::part::PartArgs;
 use super::litmus::{self, LitmusArgs};
 
 /// First text of `rackmem sim --help`.
@@ -67,6 +68,9 @@ Examples:
   rackmem sim exec sonuma -n 2 -- hello.rv64
   rackmem sim exec sonuma -n 8 --stats -- pagerank.rv64 --variant fine graph.txt
   rackmem sim exec mine.toml -n 4 --set l1.size_bytes=64K --max-cycles 100000000 -- prog.rv64
+  rackmem sim exec sonuma --fast-forward 100M --measure 5M --report part.json -- prog.rv64
+  rackmem sim exec sonuma --fast-forward region -- prog.rv64     its rackmem_region_begin() to _end()
+  rackmem sim exec sonuma --sample 1M -- prog.rv64     the whole program's cycles, estimated
   rackmem sim exec manycore-ni -n 2 --set network.remote=nodes --set ni.completion=acknowledged \\
       -- hello.rv64
 
@@ -229,6 +233,9 @@ pub struct ExecArgs {
     /// Messages to be recorded, of a machine's run only.
     #[command(flatten)]
     pub trace: TraceArgs,
+    /// The part that is measured.
+    #[command(flatten)]
+    pub part: PartArgs,
     /// Print the number of instructions and the speed at the end
     #[arg(long)]
     pub stats: bool,

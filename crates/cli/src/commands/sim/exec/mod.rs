@@ -1,6 +1,7 @@
 //! `rackmem sim exec`: runs RISC-V programs.
 
 mod functional;
+pub mod part;
 mod timed;
 
 use std::path::Path;

@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 
 use rackmem_riscv::kernel;
+use rackmem_sim::exec::part::Part;
 use rackmem_sim::exec::report::Report;
 use rackmem_sim::exec::{self, End, ExecError, Input, Job, Options, Outcome};
 use rackmem_sim::machine::{self, Machine, Use};
 
-use super::{FAILED, NO_PROGRAM, read, write};
+use super::{FAILED, NO_PROGRAM, part, read, write};
 use crate::commands::sim::args::ExecArgs;
 use crate::commands::sim::trace;
 use crate::console;
@@ -22,6 +23,7 @@ use crate::size;
 /// # Errors
 /// The machine or the program cannot be used, or a process did not end well.
 pub fn run(args: &ExecArgs) -> Result<()> {
+    let part = args.part.part(args.nodes)?;
     let machine = load_machine(args)?;
     let name = args.rest.first().ok_or_else(|| {
         let first = &args.first;
@@ -51,7 +53,7 @@ pub fn run(args: &ExecArgs) -> Result<()> {
         progress: Some(&tell),
         trace: trace::cycles(&args.trace, &machine),
     };
-    let outcome = exec::run(&machine, &job, options);
+    let outcome = exec::part::run(&machine, &job, part, options);
     spinner.finish_and_clear();
     let mut outcome = outcome.map_err(|error| refused(&args.first, name, &error))?;
     output.finish();
@@ -62,10 +64,13 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     }
     let traces = outcome.nodes.iter_mut().map(|node| std::mem::take(&mut node.trace));
     let traces: Vec<_> = (0..).zip(traces).collect();
-    let verdict = verdict(name, &outcome);
+    let verdict = verdict(name, part, &outcome);
     let traced = trace::write(&args.trace, &machine, &traces);
     let verdict = verdict.and(traced);
     let report = Report::new(&machine, &job, max_cycles, &outcome);
+    if let Some(measured) = &outcome.measured {
+        console::remark(&part::summary(measured));
+    }
     if args.stats {
         console::remark(&summary(&report, outcome.seconds));
     }
@@ -101,11 +106,15 @@ fn refused(machine: &str, program: &str, error: &ExecError) -> Failure {
 }
 
 /// Whether all is well; otherwise the failure and its place.
-fn verdict(name: &str, outcome: &Outcome) -> Result<()> {
+fn verdict(name: &str, part: Part, outcome: &Outcome) -> Result<()> {
     if let Some(why) = &outcome.cut_short {
         return Err(Failure::with_status(FAILED, format!("{name}: {why}")));
     }
-    let Some((nid, node)) = outcome.failed() else { return Ok(()) };
+    let Some((nid, node)) = outcome.failed() else {
+        let is_measured = part == Part::Whole || outcome.measured.is_some();
+        let missing = || Failure::with_status(FAILED, format!("{name}: {}", part::missing(part)));
+        return if is_measured { Ok(()) } else { Err(missing()) };
+    };
     let status = node.end.status() as u8;
     let cycle = node.cycle;
     match &node.end {

@@ -1,0 +1,157 @@
+//! The part of a program that is measured: arguments of `rackmem sim exec`, and what it prints of it.
+
+use std::str::FromStr;
+
+use clap::Args;
+use rackmem_sim::exec::part::{Estimate, Measured, Part, Samples};
+
+use crate::failure::{Failure, Result};
+use crate::size;
+
+/// Which part of a program has timing; the rest is executed without.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Part of the program")]
+pub struct PartArgs {
+    /// Execute so many instructions of all cores without timing first, such as 100M; or `region`: up to the region of
+    /// interest (rackmem/region.h), after which there is no timing either. Counters are those of the part
+    #[arg(long, value_name = "N|region", conflicts_with_all = ["functional", "sample"])]
+    pub fast_forward: Option<Begin>,
+    /// End the part after so many instructions, such as 10M; the rest is executed without timing
+    #[arg(long, value_name = "N", requires = "fast_forward", value_parser = instructions)]
+    pub measure: Option<u64>,
+    /// Take a sample every so many instructions, such as 1M, and estimate the cycles of the whole program with a 95 %
+    /// interval; for one node, and programs of one thread
+    #[arg(long, value_name = "N", conflicts_with = "functional", value_parser = instructions)]
+    pub sample: Option<u64>,
+    /// Instructions of a sample [default: 10k, or a tenth of --sample]
+    #[arg(long, value_name = "N", requires = "sample", value_parser = instructions)]
+    pub sample_length: Option<u64>,
+    /// Instructions with timing before each sample [default: 20k, or a fifth of --sample]
+    #[arg(long, value_name = "N", requires = "sample", value_parser = instructions)]
+    pub sample_warm_up: Option<u64>,
+}
+
+/// The begin of the part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// After so many instructions.
+    After(u64),
+    /// Where the region of interest begins.
+    Region,
+}
+
+impl FromStr for Begin {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Begin, String> {
+        match text {
+            "region" => Ok(Begin::Region),
+            _ => instructions(text)
+                .map(Begin::After)
+                .map_err(|_| format!("'{text}': expected a number such as 100M, or region")),
+        }
+    }
+}
+
+/// A number of instructions: 1500000, 1500k, 2M, 1G.
+fn instructions(text: &str) -> std::result::Result<u64, String> {
+    let wrong =
+        || format!("'{text}': expected a number of instructions of 1 or more, such as 100M");
+    let units = [("k", 1_000), ("K", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
+    let unit = units.into_iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, scale)));
+    let (digits, scale) = unit.unwrap_or((text, 1));
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
+    number.filter(|&number| number > 0).ok_or_else(wrong)
+}
+
+impl PartArgs {
+    /// The part that they name.
+    ///
+    /// # Errors
+    /// They contradict each other.
+    pub fn part(&self, nodes: u16) -> Result<Part> {
+        if let Some(every) = self.sample {
+            return self.samples(every, nodes);
+        }
+        match (self.fast_forward, self.measure) {
+            (None, _) => Ok(Part::Whole),
+            (Some(Begin::After(after)), count) => Ok(Part::Instructions { after, count }),
+            (Some(Begin::Region), None) => Ok(Part::Region),
+            (Some(Begin::Region), Some(_)) => Err(Failure::usage(
+                "--measure: a region of interest ends where the program says so; give a number to \
+                 --fast-forward, or leave --measure out",
+            )),
+        }
+    }
+
+    fn samples(&self, every: u64, nodes: u16) -> Result<Part> {
+        if nodes > 1 {
+            let why =
+                "--sample: is for one node, whose program goes on by itself; leave out --nodes";
+            return Err(Failure::usage(why));
+        }
+        let usual = Samples::every(every);
+        let length = self.sample_length.unwrap_or(usual.length);
+        let warm_up = self.sample_warm_up.unwrap_or(usual.warm_up);
+        if length == 0 || warm_up.saturating_add(length) > every {
+            let why = format!(
+                "--sample {every}: has no room for samples of {length} instructions after {warm_up} to warm up; \
+                 give it more, or less to --sample-length and --sample-warm-up"
+            );
+            return Err(Failure::usage(why));
+        }
+        Ok(Part::Samples(Samples { every, warm_up, length }))
+    }
+}
+
+/// The reason why nothing was measured.
+pub fn missing(part: Part) -> &'static str {
+    match part {
+        Part::Region => {
+            "nothing was measured: the program has no region of interest; it calls rackmem_region_begin() \
+             (rackmem/region.h) where it begins"
+        }
+        Part::Samples(_) => {
+            "nothing was measured: the program ended before the first sample; give --sample less"
+        }
+        Part::Whole | Part::Instructions { .. } => {
+            "nothing was measured: the program ended before; give --fast-forward less"
+        }
+    }
+}
+
+/// What was measured, for people.
+pub fn summary(measured: &Measured) -> String {
+    let Measured { instructions, cycles, fast_forwarded, estimate, .. } = measured;
+    let per_cycle = size::three_digits(*instructions as f64 / (*cycles).max(1) as f64);
+    let mut text = format!(
+        "measured: {instructions} instructions in {cycles} cycles, {per_cycle} a cycle; {} without timing",
+        size::rounded(*fast_forwarded as f64)
+    );
+    if let Some(Estimate { samples, cycles_per_instruction, half_width, cycles }) = estimate {
+        text += &format!(
+            "\nestimate: {cycles_per_instruction:.4} cycles per instruction, +- {half_width:.4} (95 %, {samples} \
+             samples): {} cycles in all",
+            size::rounded(*cycles)
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_have_decimal_units() {
+        assert_eq!(instructions("1500"), Ok(1500));
+        assert_eq!((instructions("20k"), instructions("2M")), (Ok(20_000), Ok(2_000_000)));
+        assert_eq!(
+            ("region".parse(), "1G".parse()),
+            (Ok(Begin::Region), Ok(Begin::After(1_000_000_000)))
+        );
+        for wrong in ["", "0", "M", "-1", "1.5M", "99999999999G", "rgion"] {
+            assert!(wrong.parse::<Begin>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! A core that executes without timing, an instruction a cycle, and then warms its caches.
+//!
+//! Its stores are changes by somebody outside of the coherence domain ([`Chip::changed_by_system`]), so whatever the
+//! network interface does goes on beside it, with its own timing. It notes when it last touched each line ([`Trail`]).
+//! Before the core has its timing back, these touches are made again through its private cache, oldest first: caches
+//! and directories come to their state by their own protocol (SMARTS's functional warming, with the record of Barr et
+//! al., "Accelerating Multiprocessor Simulation with a Memory Timestamp Record", ISPASS 2005).
+//!
+//! [`Chip::changed_by_system`]: super::Chip::changed_by_system
+
+use rackmem_riscv::code::Fetch;
+use rackmem_riscv::csr::Counter;
+use rackmem_riscv::exec::{Exit, Trap, execute};
+use rackmem_riscv::functional::{Blocks, Break};
+use rackmem_riscv::space::{Cause, Fault, Wanted};
+use rackmem_riscv::{AmoOp, Hart, Port};
+
+use super::cache::PrivateCache;
+use super::image::Image;
+use super::layout::{BLOCK_BYTES, Line};
+use super::mmu::Mmu;
+use super::trail::{Touch, Trail};
+use super::wires::Wires;
+use crate::cpu::Stop;
+use crate::engine::Cycle;
+
+/// Instructions between two looks at the rest of the chip. Longer than the loops from a load reserved to the branch
+/// back that the specification promises to end.
+const SLICE: u64 = 1000;
+
+/// Entries of the list of lines that were changed in a slice; a power of two.
+const CHANGED: usize = 64;
+
+/// A core without timing.
+#[derive(Clone, Debug)]
+pub struct Fast {
+    /// Its registers.
+    pub hart: Hart,
+    blocks: Blocks,
+    trail: Trail,
+    /// Touches that are still to be made again, the oldest last.
+    warming: Vec<Touch>,
+    /// The cycle in which what it has executed is over.
+    pub due: Cycle,
+    stop: Option<Stop>,
+    /// Its stop is with the operating system.
+    is_stopped: bool,
+}
+
+impl Fast {
+    /// Goes on from these registers.
+    pub fn new(hart: Hart, now: Cycle) -> Fast {
+        Fast {
+            hart,
+            blocks: Blocks::new(),
+            trail: Trail::default(),
+            warming: Vec::new(),
+            due: now,
+            stop: None,
+            is_stopped: false,
+        }
+    }
+
+    /// Goes on after a stop.
+    pub fn resume(&mut self, hart: &Hart, at: Cycle) {
+        self.hart = hart.clone();
+        self.due = at;
+        self.is_stopped = false;
+    }
+
+    /// Whether its stop is with the operating system.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// Drops decoded instructions: the text has changed.
+    pub fn forget_instructions(&mut self) {
+        self.blocks.clear();
+    }
+
+    /// Executes a slice, whose time ends at `due`, and whether it has come to a stop there. How many instructions it
+    /// was.
+    pub fn execute(&mut self, wires: &mut Wires) -> u64 {
+        let now = wires.now;
+        let mut done = 0;
+        while done < SLICE && self.stop.is_none() {
+            done += self.run(now + done, SLICE - done, wires);
+        }
+        self.due = now + done;
+        done
+    }
+
+    /// The stop that it has come to, once.
+    pub fn take_stop(&mut self) -> Option<Stop> {
+        let stop = self.stop.take();
+        self.is_stopped |= stop.is_some();
+        stop
+    }
+
+    /// Executes up to `limit` instructions, from cycle `now` on.
+    fn run(&mut self, now: Cycle, limit: u64, wires: &mut Wires) -> u64 {
+        let Wires { mmu, image: Some(image), changed, .. } = wires else { return 0 };
+        let Fast { hart, blocks, trail, .. } = self;
+        let (reserved, count, told, code) = (None, None, [Line::MAX; CHANGED], Line::MAX);
+        let mut memory = Memory { mmu, image, trail, changed, told, reserved, count, code };
+        let (done, broken) = blocks.run(hart, &mut memory, limit);
+        let (exit, inst) = match broken {
+            None => return done,
+            Some(Break::Fetch(fault)) => {
+                self.stop = Some(Stop::Fault(fault));
+                return done;
+            }
+            Some(Break::Exit(exit, inst)) => (exit, inst),
+        };
+        match exit {
+            Exit::Stop(Reason::FenceI) => {
+                hart.pc += u64::from(inst.len);
+                blocks.clear();
+                mmu.forget_instructions();
+                return done + 1;
+            }
+            Exit::Stop(Reason::Counter) => {
+                memory.count = Some(now + done);
+                let read = execute(hart, &inst, &mut memory);
+                debug_assert!(read.is_ok(), "counters can always be read");
+                return done + 1;
+            }
+            Exit::Stop(Reason::Fault(fault)) => self.stop = Some(Stop::Fault(fault)),
+            Exit::Trap(Trap::Ecall) => self.stop = Some(Stop::Ecall),
+            Exit::Trap(Trap::Ebreak) => self.stop = Some(Stop::Ebreak),
+            Exit::Trap(Trap::Illegal) => self.stop = Some(Stop::Illegal),
+            Exit::Trap(Trap::Mark(mark)) => self.stop = Some(Stop::Mark(mark)),
+        }
+        done
+    }
+
+    /// Begins to warm the caches, with as many lines at most as they hold.
+    pub fn begin_warming(&mut self, lines: usize) {
+        self.warming = self.trail.take(lines);
+    }
+
+    /// Whether the caches are warm.
+    pub fn is_warm(&self) -> bool {
+        self.warming.is_empty()
+    }
+
+    /// Makes a touch again. Whether there are more.
+    pub fn warm(&mut self, l1: &mut PrivateCache, wires: &mut Wires) -> bool {
+        let Some(touch) = self.warming.last() else { return false };
+        let is_there = match touch.is_written {
+            true => l1.store(touch.line, wires, |_| ()),
+            false => l1.load(touch.line, wires).is_some(),
+        };
+        if is_there || l1.is_pending(touch.line) {
+            self.warming.pop();
+        }
+        !self.warming.is_empty()
+    }
+}
+
+/// Reasons to leave the hot loop.
+#[derive(Clone, Copy, Debug)]
+enum Reason {
+    Fault(Fault),
+    /// Decoded code has to go.
+    FenceI,
+    /// A counter is read.
+    Counter,
+}
+
+/// The node's memory for a slice, in which nobody else acts.
+struct Memory<'a> {
+    mmu: &'a mut Mmu,
+    image: &'a mut Image,
+    trail: &'a mut Trail,
+    /// Lines that it has changed, for the rest of the chip.
+    changed: &'a mut Vec<Line>,
+    /// The latest of them, direct-mapped.
+    told: [Line; CHANGED],
+    reserved: Option<Line>,
+    count: Option<u64>,
+    /// The virtual line of the latest instructions.
+    code: Line,
+}
+
+impl Memory<'_> {
+    #[inline(always)]
+    fn write(&mut self, phys: u64, size: u8, data: u64) {
+        let line = phys / BLOCK_BYTES;
+        self.trail.write(line);
+        let told = &mut self.told[line as usize % CHANGED];
+        if std::mem::replace(told, line) != line {
+            self.changed.push(line);
+        }
+        crate::cpu::write_word(self.image.block_mut(line), (phys % BLOCK_BYTES) as u8, size, data);
+    }
+
+    #[inline(always)]
+    fn read(&mut self, phys: u64, size: u8) -> u64 {
+        let line = phys / BLOCK_BYTES;
+        self.trail.read(line);
+        crate::cpu::read_word(self.image.words(line), (phys % BLOCK_BYTES) as u8, size)
+    }
+
+    /// The place of an atomic.
+    fn aligned(&mut self, address: u64, size: u8, wanted: Wanted) -> Result<u64, Reason> {
+        if address % u64::from(size) != 0 {
+            return Err(Reason::Fault(Fault { address, wanted, cause: Cause::Misaligned }));
+        }
+        self.mmu.translate(address, wanted).map_err(Reason::Fault)
+    }
+
+    /// An access that lies in two lines, byte by byte.
+    #[cold]
+    fn places(&mut self, address: u64, size: u8, wanted: Wanted) -> Result<[u64; 8], Reason> {
+        let mut places = [0; 8];
+        for at in 0..usize::from(size) {
+            let byte = address.wrapping_add(at as u64);
+            places[at] = self.mmu.translate(byte, wanted).map_err(Reason::Fault)?;
+        }
+        Ok(places)
+    }
+}
+
+/// Whether an access lies in two lines.
+#[inline(always)]
+fn crosses(address: u64, size: u8) -> bool {
+    address % BLOCK_BYTES + u64::from(size) > BLOCK_BYTES
+}
+
+impl Fetch for Memory<'_> {
+    fn fetch(&self, address: u64) -> Result<u16, Fault> {
+        self.mmu.text(self.image).fetch(address)
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, pc: u64) {
+        if pc / BLOCK_BYTES != self.code {
+            self.code = pc / BLOCK_BYTES;
+            if let Ok(phys) = self.mmu.translate(pc, Wanted::Execute) {
+                self.trail.read(phys / BLOCK_BYTES);
+            }
+        }
+    }
+}
+
+impl Port for Memory<'_> {
+    type Stop = Reason;
+
+    #[inline(always)]
+    fn load(&mut self, address: u64, size: u8) -> Result<u64, Reason> {
+        if crosses(address, size) {
+            let places = self.places(address, size, Wanted::Read)?;
+            let bytes = places[..usize::from(size)].iter().rev();
+            return Ok(bytes.fold(0, |value, &phys| value << 8 | self.read(phys, 1)));
+        }
+        let phys = self.mmu.translate(address, Wanted::Read).map_err(Reason::Fault)?;
+        Ok(self.read(phys, size))
+    }
+
+    #[inline(always)]
+    fn store(&mut self, address: u64, size: u8, data: u64) -> Result<(), Reason> {
+        if crosses(address, size) {
+            let places = self.places(address, size, Wanted::Write)?;
+            for (at, &phys) in places[..usize::from(size)].iter().enumerate() {
+                self.write(phys, 1, data >> (8 * at));
+            }
+            return Ok(());
+        }
+        let phys = self.mmu.translate(address, Wanted::Write).map_err(Reason::Fault)?;
+        self.write(phys, size, data);
+        Ok(())
+    }
+
+    fn amo(&mut self, op: AmoOp, address: u64, size: u8, operand: u64) -> Result<u64, Reason> {
+        let phys = self.aligned(address, size, Wanted::Write)?;
+        let old = self.read(phys, size);
+        self.write(phys, size, op.apply(size, old, operand));
+        Ok(old)
+    }
+
+    fn load_reserved(&mut self, address: u64, size: u8) -> Result<u64, Reason> {
+        let phys = self.aligned(address, size, Wanted::Read)?;
+        self.reserved = Some(phys / BLOCK_BYTES);
+        Ok(self.read(phys, size))
+    }
+
+    fn store_conditional(&mut self, address: u64, size: u8, data: u64) -> Result<bool, Reason> {
+        let phys = self.aligned(address, size, Wanted::Write)?;
+        let stands = self.reserved.take() == Some(phys / BLOCK_BYTES);
+        if stands {
+            self.write(phys, size, data);
+        }
+        Ok(stands)
+    }
+
+    fn fence(&mut self, _predecessors: u8, _successors: u8) -> Result<(), Reason> {
+        Ok(())
+    }
+
+    fn fence_i(&mut self) -> Result<(), Reason> {
+        Err(Reason::FenceI)
+    }
+
+    fn counter(&mut self, _counter: Counter) -> Result<u64, Reason> {
+        self.count.ok_or(Reason::Counter)
+    }
+}

@@ -1,0 +1,105 @@
+//! The time at which a core last touched each line of memory, while it executes without timing.
+
+use super::layout::Line;
+
+/// Lines of a chunk, which comes into being when one of them is touched.
+const CHUNK: u64 = 1024;
+
+/// Times count touches. They are even or, if the line was written since the trail began, odd; 0 is never.
+type Stamp = u64;
+
+/// The latest touch of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// The line.
+    pub line: Line,
+    /// Whether it was written since the trail began.
+    pub is_written: bool,
+}
+
+/// The latest touches of a core.
+#[derive(Clone, Debug)]
+pub struct Trail {
+    chunks: Vec<Option<Box<[Stamp; CHUNK as usize]>>>,
+    now: Stamp,
+}
+
+impl Default for Trail {
+    fn default() -> Self {
+        Trail { chunks: Vec::new(), now: 2 }
+    }
+}
+
+impl Trail {
+    /// Notes that a line was read.
+    #[inline(always)]
+    pub fn read(&mut self, line: Line) {
+        let now = self.now;
+        let stamp = self.stamp(line);
+        *stamp = now | *stamp & 1;
+        self.now = now + 2;
+    }
+
+    /// Notes that a line was written.
+    #[inline(always)]
+    pub fn write(&mut self, line: Line) {
+        let now = self.now;
+        *self.stamp(line) = now | 1;
+        self.now = now + 2;
+    }
+
+    #[inline(always)]
+    fn stamp(&mut self, line: Line) -> &mut Stamp {
+        let (chunk, place) = ((line / CHUNK) as usize, (line % CHUNK) as usize);
+        if self.chunks.get(chunk).is_none_or(Option::is_none) {
+            self.grow(chunk);
+        }
+        let chunk = self.chunks[chunk].as_mut().expect("it has just been made");
+        &mut chunk[place]
+    }
+
+    #[cold]
+    fn grow(&mut self, chunk: usize) {
+        if chunk >= self.chunks.len() {
+            self.chunks.resize(chunk + 1, None);
+        }
+        self.chunks[chunk].get_or_insert_with(|| Box::new([0; CHUNK as usize]));
+    }
+
+    /// Takes the latest touches, the oldest last, of so many lines at most; the trail is empty then.
+    pub fn take(&mut self, lines: usize) -> Vec<Touch> {
+        let chunks = (0..).zip(std::mem::take(&mut self.chunks));
+        let stamps = chunks.filter_map(|(at, chunk): (u64, _)| Some((at * CHUNK, chunk?)));
+        let mut touches: Vec<(Stamp, Line)> = stamps
+            .flat_map(|(first, chunk)| {
+                (first..)
+                    .zip(*chunk)
+                    .filter(|&(_, stamp)| stamp != 0)
+                    .map(|(line, stamp)| (stamp, line))
+            })
+            .collect();
+        touches.sort_unstable_by(|a, b| b.cmp(a));
+        touches.truncate(lines);
+        let touch = |(stamp, line)| Touch { line, is_written: stamp & 1 == 1 };
+        touches.into_iter().map(touch).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_touches_are_the_last_of_each_line() {
+        let mut trail = Trail::default();
+        trail.write(7);
+        trail.read(9);
+        trail.read(5000);
+        trail.read(7);
+        let touch = |line, is_written| Touch { line, is_written };
+        let latest = trail.clone().take(2);
+        assert_eq!(latest, [touch(7, true), touch(5000, false)]);
+        assert_eq!(trail.take(9), [touch(7, true), touch(5000, false), touch(9, false)]);
+        assert_eq!(trail.take(9), []);
+    }
+}

@@ -1,0 +1,203 @@
+//! The part of a program that is measured; the rest is executed without timing.
+
+use rackmem_riscv::Mark;
+use serde::Serialize;
+
+use super::session::{Session, Until};
+use super::{ExecError, Job, Options, Outcome};
+use crate::engine::Cycle;
+use crate::figures::Figures;
+use crate::machine::Machine;
+use crate::measure::two_sided_95;
+use crate::report::Stats;
+
+/// A part of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    #[default]
+    Whole,
+    /// From the begin of its first region of interest (`rackmem/region.h`) to the end.
+    Region,
+    /// A number of instructions of all cores, after others; without a number to the end of the program.
+    Instructions {
+        /// Instructions before the part.
+        after: u64,
+        /// Instructions of the part.
+        count: Option<u64>,
+    },
+    /// Samples at equal distances, from which those of the whole program are estimated.
+    Samples(Samples),
+}
+
+/// Samples of a program of one thread, at equal distances (Wunderlich et al., "SMARTS", ISCA 2003).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Samples {
+    /// Instructions from the begin of a sample to that of the next one.
+    pub every: u64,
+    /// Instructions with timing before a sample, which warm what the fast-forward does not: predictors and queues.
+    pub warm_up: u64,
+    /// Instructions of a sample.
+    pub length: u64,
+}
+
+impl Samples {
+    /// Samples at these distances: of 10,000 instructions after a warm-up of 20,000, or of a share of the distance if
+    /// that is less than 100,000.
+    pub fn every(every: u64) -> Samples {
+        Samples { every, warm_up: (every / 5).min(20_000), length: (every / 10).min(10_000) }
+    }
+}
+
+/// What was measured of a part.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// Instructions with timing, without those that warm up.
+    pub instructions: u64,
+    /// The cycles that they took.
+    pub cycles: Cycle,
+    /// Instructions without timing.
+    pub fast_forwarded: u64,
+    /// The estimate of the whole program, if samples were taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
+    /// Counters of the part, as those of the whole run; of samples, of the last one.
+    #[serde(skip)]
+    pub stats: Stats,
+}
+
+/// An estimate of a whole program by samples.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Samples.
+    pub samples: usize,
+    /// Cycles per instruction, their mean.
+    pub cycles_per_instruction: f64,
+    /// Half the width of the interval that contains the value of the whole program in 95 of 100 cases.
+    pub half_width: f64,
+    /// Cycles of all instructions of the program.
+    pub cycles: f64,
+}
+
+/// A place in a run.
+struct Place {
+    cycle: Cycle,
+    instructions: u64,
+    figures: Figures,
+}
+
+impl Place {
+    fn of(session: &Session) -> Place {
+        Place {
+            cycle: session.cycle(),
+            instructions: session.instructions(),
+            figures: session.figures(),
+        }
+    }
+
+    /// What was measured from here to now.
+    fn measured(&self, session: &Session) -> Measured {
+        Measured {
+            instructions: session.instructions() - self.instructions,
+            cycles: session.cycle() - self.cycle,
+            fast_forwarded: 0,
+            estimate: None,
+            stats: session.figures().since(&self.figures),
+        }
+    }
+}
+
+/// Executes a program, a part of it with timing.
+///
+/// # Errors
+/// As [`super::run`]; and the program ends before the part begins.
+pub fn run(
+    machine: &Machine,
+    job: &Job<'_>,
+    part: Part,
+    mut options: Options<'_>,
+) -> Result<Outcome, ExecError> {
+    let mut session = Session::new(machine, job, &options)?;
+    let options_of = &mut options;
+    let measured = match part {
+        Part::Whole => {
+            session.run(Until::default(), options_of);
+            None
+        }
+        Part::Region => {
+            let begin = Until { mark: Some(Mark::Begin), ..Until::default() };
+            let end = Until { mark: Some(Mark::End), ..Until::default() };
+            session.fast_forward(begin, options_of)?.then(|| stretch(&mut session, end, options_of))
+        }
+        Part::Instructions { after, count } => {
+            let begin = Until { instructions: Some(after), ..Until::default() };
+            let goes_on = session.fast_forward(begin, options_of)?;
+            let last = count.map(|count| session.instructions() + count);
+            let end = Until { instructions: last, ..Until::default() };
+            goes_on.then(|| stretch(&mut session, end, options_of))
+        }
+        Part::Samples(samples) => sample(&mut session, samples, options_of)?,
+    };
+    if part != Part::Whole {
+        session.fast_forward(Until::default(), options_of)?;
+    }
+    let fast_forwarded = session.fast_forwarded();
+    let instructions = session.instructions();
+    let mut outcome = session.finish(options);
+    outcome.measured = measured.map(|part| {
+        let all = |estimate: Estimate| Estimate {
+            cycles: estimate.cycles_per_instruction * instructions as f64,
+            ..estimate
+        };
+        Measured { fast_forwarded, estimate: part.estimate.map(all), ..part }
+    });
+    Ok(outcome)
+}
+
+/// Measures a stretch.
+fn stretch(session: &mut Session, until: Until<'_>, options: &mut Options<'_>) -> Measured {
+    let begin = Place::of(session);
+    session.run(until, options);
+    begin.measured(session)
+}
+
+/// Takes samples to the end of the program; `None` if there is not one.
+fn sample(
+    session: &mut Session,
+    samples: Samples,
+    options: &mut Options<'_>,
+) -> Result<Option<Measured>, ExecError> {
+    let mut taken: Vec<Measured> = Vec::new();
+    // The first one is amid its stretch of the program.
+    let mut next = samples.every / 2;
+    loop {
+        let at = |instructions| Until { instructions: Some(instructions), ..Until::default() };
+        let goes_on = session.fast_forward(at(next.saturating_sub(samples.warm_up)), options)?
+            && session.run(at(next), options);
+        if !goes_on {
+            break;
+        }
+        let one = stretch(session, at(session.instructions() + samples.length), options);
+        next += samples.every;
+        taken.push(one);
+    }
+    Ok(summary(taken))
+}
+
+fn summary(taken: Vec<Measured>) -> Option<Measured> {
+    let rates: Vec<f64> =
+        taken.iter().map(|one| one.cycles as f64 / one.instructions.max(1) as f64).collect();
+    let count = rates.len() as f64;
+    let mean = rates.iter().sum::<f64>() / count;
+    let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
+    let half_width = match rates.len() {
+        0 | 1 => f64::INFINITY,
+        _ => two_sided_95(rates.len() - 1) * (squares / (count - 1.0) / count).sqrt(),
+    };
+    let (instructions, cycles) =
+        (taken.iter().map(|one| one.instructions).sum(), taken.iter().map(|one| one.cycles).sum());
+    let last = taken.into_iter().next_back()?;
+    let estimate =
+        Estimate { samples: rates.len(), cycles_per_instruction: mean, half_width, cycles: 0.0 };
+    Some(Measured { instructions, cycles, estimate: Some(estimate), ..last })
+}

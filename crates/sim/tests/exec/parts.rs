@@ -1,0 +1,237 @@
+//! Programs of which a part has timing, and the rest none.
+
+use rackmem_riscv::Mark;
+use rackmem_riscv::encode::{i, opcode};
+use rackmem_sim::exec::part::{self, Measured, Part, Samples};
+use rackmem_sim::exec::{ExecError, Job, Options, Outcome, Session, Until};
+use rackmem_sim::machine::Machine;
+
+use super::ends::elf;
+use super::{RACK_OF_CHIPS, SMALL_MESH, load, prebuilt, run, said};
+
+/// Programs, their nodes and their arguments.
+const PROGRAMS: [(u16, &[&str]); 2] = [
+    (2, &["pagerank", "--kronecker", "5", "--variant", "fine"]),
+    (2, &["pagerank", "--kronecker", "5", "--variant", "bulk"]),
+];
+
+/// Instructions that no program here has.
+const ALL: u64 = 1 << 40;
+
+fn words(args: &[&str]) -> Vec<String> {
+    args.iter().map(|&arg| arg.to_owned()).collect()
+}
+
+fn run_part(machine: &Machine, nodes: u16, args: &[&str], part: Part) -> Outcome {
+    let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
+    let job = Job { program: &program, args: &args, env: &[], nodes };
+    let options = Options { max_cycles: Some(500_000_000), ..Options::default() };
+    part::run(machine, &job, part, options).expect("a program and a machine that fit")
+}
+
+fn chips() -> Machine {
+    load("manycore-ni", &[&RACK_OF_CHIPS[..], &SMALL_MESH[..]].concat())
+}
+
+/// What does not depend on times.
+fn answers(outcome: &Outcome) -> Vec<String> {
+    said(outcome)
+        .lines()
+        .filter(|line| ![" us", " ms", "/s"].iter().any(|time| line.contains(time)))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn answers_are_the_same_wherever_the_part_begins() {
+    for (nodes, args) in PROGRAMS {
+        for machine in [load("sonuma", &[]), chips()] {
+            let timed = answers(&run(&machine, nodes, args));
+            for after in [1, 3_000, 20_000, 50_000, ALL] {
+                let outcome =
+                    run_part(&machine, nodes, args, Part::Instructions { after, count: None });
+                assert_eq!(answers(&outcome), timed, "{args:?} after {after}");
+                let is_measured = outcome.measured.is_some();
+                assert!(is_measured == (after != ALL) || after >= 20_000, "{args:?} after {after}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_library_passes_its_own_test_without_timing() {
+    let outcome = run_part(
+        &load("sonuma", &[]),
+        2,
+        &["rack_test"],
+        Part::Instructions { after: ALL, count: None },
+    );
+    assert!(said(&outcome).contains("29 passed on 2 nodes"));
+}
+
+/// Executes a program in short pieces, with and without timing in turn.
+fn alternate(machine: &Machine, nodes: u16, args: &[&str], pieces: [u64; 2]) -> (Outcome, usize) {
+    let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
+    let job = Job { program: &program, args: &args, env: &[], nodes };
+    let mut options = Options::default();
+    let mut session = Session::new(machine, &job, &options).unwrap();
+    let mut switches = 0;
+    let at = |count| Until { instructions: Some(count), ..Until::default() };
+    while session.fast_forward(at(session.instructions() + pieces[0]), &mut options).unwrap()
+        && session.run(at(session.instructions() + pieces[1]), &mut options)
+    {
+        switches += 1;
+    }
+    (session.finish(options), switches)
+}
+
+#[test]
+fn cores_change_their_pace_at_any_instruction() {
+    for machine in [load("sonuma", &[]), chips()] {
+        let args = PROGRAMS[0].1;
+        let timed = answers(&run(&machine, 2, args));
+        for pieces in [[1_000, 1_000], [3_000, 777], [500, 5_000], [200, 11_111], [1, 30_000]] {
+            let (outcome, switches) = alternate(&machine, 2, args, pieces);
+            assert_eq!(answers(&outcome), timed, "{pieces:?}");
+            assert!(switches > 3, "{switches}");
+        }
+    }
+    let (outcome, switches) = alternate(&load("sonuma", &[]), 2, &["rack_test"], [5_000, 5_000]);
+    assert!(said(&outcome).contains("29 passed on 2 nodes") && switches > 10, "{switches}");
+}
+
+#[test]
+fn a_part_does_not_depend_on_threads() {
+    let outcome = |threads| {
+        let machine = load("sonuma", &[("run.threads", threads)]);
+        let part = Part::Instructions { after: 20_000, count: Some(10_000) };
+        let outcome = run_part(&machine, 2, PROGRAMS[1].1, part);
+        let Measured { instructions, cycles, fast_forwarded, stats, .. } =
+            outcome.measured.clone().unwrap();
+        (said(&outcome), outcome.cycles, instructions, cycles, fast_forwarded, stats)
+    };
+    assert!(outcome("1") == outcome("2"));
+}
+
+/// `addi x5, x0, COUNT`, then so many times two instructions.
+fn count_down(count: i32) -> [u32; 3] {
+    let branch_back = 0xfe02_9ee3; // bne x5, x0, -4
+    [i(opcode::OP_IMM, 0, 5, 0, count), i(opcode::OP_IMM, 0, 5, 5, -1), branch_back]
+}
+
+fn mark(number: i32) -> u32 {
+    i(opcode::OP_IMM, 2, 0, 0, number)
+}
+
+/// A program: 1,000 times round a loop, 500 times in a region of interest, 1,000 times; then it ends.
+fn with_region() -> Vec<u8> {
+    let end = [i(opcode::OP_IMM, 0, 10, 0, 0), i(opcode::OP_IMM, 0, 17, 0, 93), 0x73];
+    let parts =
+        [&count_down(1000)[..], &[mark(1)], &count_down(500), &[mark(2)], &count_down(1000), &end];
+    elf(&parts.concat())
+}
+
+#[test]
+fn the_region_of_interest_is_what_is_measured() {
+    let (program, args) = (with_region(), words(&["test"]));
+    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+    let outcome = part::run(&load("sonuma", &[]), &job, Part::Region, Options::default()).unwrap();
+    said(&outcome);
+    let measured = outcome.measured.unwrap();
+    // The hint that begins it belongs to what is before; the end of the epoch is a part of it.
+    assert!((1001..1600).contains(&measured.instructions), "{measured:?}");
+    assert!(measured.fast_forwarded > 3000, "{measured:?}");
+    assert_eq!(measured.stats["node[0].core[0].retired"], measured.instructions as f64);
+    let whole = part::run(&load("sonuma", &[]), &job, Part::Whole, Options::default()).unwrap();
+    assert!(whole.measured.is_none());
+    // Neither the hints nor the last call retire.
+    assert_eq!(whole.instructions, 3 + 2 * 2500 + 2);
+}
+
+#[test]
+fn a_piece_ends_where_a_region_does() {
+    let (program, args) = (with_region(), words(&["test"]));
+    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+    let mut options = Options::default();
+    let mut session = Session::new(&load("sonuma", &[]), &job, &options).unwrap();
+    let at = |mark| Until { mark: Some(mark), ..Until::default() };
+    assert!(session.run(at(Mark::Begin), &mut options));
+    let begin = session.instructions();
+    assert!((2000..2600).contains(&begin), "{begin}");
+    assert!(session.run(at(Mark::End), &mut options));
+    let end = session.instructions();
+    assert!((begin + 400..begin + 1600).contains(&end), "{end}");
+    assert!(!session.run(at(Mark::Begin), &mut options), "there is no other one");
+}
+
+#[test]
+fn caches_are_warm_when_timing_begins() {
+    // Eight passes over half of the LLC, which is much more than the L1 has.
+    let machine = load("sonuma", &[]);
+    let args = ["tsm_kernels", "--kernel", "b1", "--llc-bytes", "256K"];
+    let whole = run(&machine, 1, &args);
+    said(&whole);
+    let late = whole.instructions * 3 / 4;
+    let part = run_part(&machine, 1, &args, Part::Instructions { after: late, count: None });
+    let measured = part.measured.unwrap();
+    // The same instructions of a run with timing throughout.
+    let (program, words) = (prebuilt("tsm_kernels.rv64"), words(&args));
+    let job = Job { program: &program, args: &words, env: &[], nodes: 1 };
+    let mut options = Options::default();
+    let mut session = Session::new(&machine, &job, &options).unwrap();
+    session.run(Until { instructions: Some(late), ..Until::default() }, &mut options);
+    let (figures, cycle) = (session.figures(), session.cycle());
+    session.run(Until::default(), &mut options);
+    let (rest, cycles) = (session.figures().since(&figures), session.cycle() - cycle);
+    for name in ["node[0].core[0].load_misses", "node[0].home[0].llc_misses"] {
+        let (warmed, timed) = (measured.stats[name], rest[name]);
+        assert!((warmed - timed).abs() <= 20.0 + timed / 20.0, "{name}: {warmed} and {timed}");
+    }
+    let ratio = measured.cycles as f64 / cycles as f64;
+    assert!((0.97..1.03).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn samples_estimate_the_whole_program() {
+    let machine = load("sonuma", &[]);
+    for args in [
+        &["tsm_kernels", "--kernel", "gcc", "--llc-bytes", "256K"][..],
+        &["tsm_kernels", "--kernel", "mcf", "--llc-bytes", "256K"],
+        &["pagerank", "--kronecker", "10", "--variant", "serial"],
+    ] {
+        let whole = run(&machine, 1, args);
+        let rate = whole.cycles as f64 / whole.instructions as f64;
+        let samples = Samples { every: whole.instructions / 60, warm_up: 2_000, length: 1_000 };
+        let sampled = run_part(&machine, 1, args, Part::Samples(samples));
+        assert_eq!(answers(&sampled).len(), answers(&whole).len());
+        let estimate = sampled.measured.unwrap().estimate.unwrap();
+        let error = (estimate.cycles_per_instruction - rate).abs();
+        assert!(estimate.samples >= 50, "{estimate:?}");
+        assert!(error <= estimate.half_width, "{args:?}: {rate} and {estimate:?}");
+        assert!(estimate.half_width < rate / 4.0, "{args:?}: {rate} and {estimate:?}");
+    }
+}
+
+#[test]
+fn memory_of_other_nodes_has_no_content_without_timing() {
+    for name in ["tsm-sim", "deoi-cores", "cache-integrated"] {
+        let (program, args) = (with_region(), words(&["test"]));
+        let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+        match part::run(&load(name, &[]), &job, Part::Region, Options::default()) {
+            Err(ExecError::Machine(what)) => assert!(what.contains("ni.placement"), "{what}"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn crashes_without_timing_name_the_instruction() {
+    // ld a0, 0(zero), after some instructions.
+    let program = elf(&[&count_down(100)[..], &[i(opcode::LOAD, 3, 10, 0, 0)]].concat());
+    let args = words(&["test"]);
+    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+    let part = Part::Instructions { after: ALL, count: None };
+    let outcome = part::run(&load("sonuma", &[]), &job, part, Options::default()).unwrap();
+    let end = outcome.nodes[0].end.to_string();
+    assert!(end.contains("ld a0,0(zero)") && end.contains("core 0"), "{end}");
+}
