@@ -4,6 +4,7 @@ pub mod args;
 mod exec;
 mod litmus;
 pub(crate) mod output;
+mod pipeline;
 mod render;
 mod render_extension;
 mod render_rack;

@@ -10,7 +10,7 @@ use super::layout::Line;
 use super::through::Through;
 use super::wires::{Event, Pace, Wires};
 use super::write_through::{Look, WriteThrough};
-use crate::cpu::{Core, LINE_BYTES, Next, Port, Program, Stop, Translate, Words};
+use crate::cpu::{Core, LINE_BYTES, Lives, Next, Port, Program, Stop, Stretch, Translate, Words};
 use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::scratchpad::Target;
@@ -60,6 +60,16 @@ impl Cpu {
     /// Its stores to borrowed memory, if they go through.
     pub fn through(&mut self) -> Option<&mut Through> {
         self.through.as_mut()
+    }
+
+    /// Records the lives of its instructions.
+    pub fn record_lives(&mut self, stretch: Stretch) {
+        self.core.record_lives(stretch);
+    }
+
+    /// The lives that were recorded, up to the latest [`Cpu::settle`].
+    pub fn take_lives(&mut self) -> Lives {
+        self.core.take_lives()
     }
 
     pub const fn core(&self) -> &Core {

@@ -32,6 +32,9 @@ impl Core {
         entry.stage = Stage::Done;
         self.masks.done |= 1 << slot;
         let kind = entry.kind;
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.complete(slot, self.now);
+        }
         if entry.dest != 0 && self.masks.trapped >> slot & 1 == 0 {
             let woken = self.registers.write(entry.name, entry.result);
             self.wake_slots(woken);
@@ -69,6 +72,6 @@ impl Core {
         self.squash(self.head + self.age(slot) + 1);
         self.predictor.restore(&entry.before);
         self.predictor.note(entry.pc, &entry.inst, entry.target);
-        self.front.redirect(entry.target, self.now);
+        self.redirect(entry.target, self.now);
     }
 }

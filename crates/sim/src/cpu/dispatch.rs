@@ -78,6 +78,9 @@ impl Core {
         let bit = 1 << number;
         self.masks.live |= bit;
         self.masks.ready |= u64::from(waits == 0) << number;
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.dispatch(number, fetched, self.now);
+        }
         self.classify(number, kind, bit, fetched.faults);
     }
 

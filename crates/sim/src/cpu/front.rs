@@ -24,7 +24,7 @@ pub(super) struct Fetched {
     /// Address at which the next one was fetched.
     pub(super) next: u64,
     /// Cycle in which it can be dispatched.
-    ready_at: Cycle,
+    pub(super) ready_at: Cycle,
     /// The predictor before it.
     pub(super) before: Checkpoint,
     /// Whether there is no instruction: the fault is [`Front::fault`].
@@ -286,6 +286,13 @@ impl Front {
         Ok(true)
     }
 
+    /// All that is on its way to dispatch, oldest first.
+    pub(super) fn queued(&self) -> impl Iterator<Item = &Fetched> {
+        let count = self.tail.wrapping_sub(self.head);
+        let at = move |number| self.head.wrapping_add(number) & self.mask;
+        (0..count).map(move |number| &self.queue[at(number) as usize])
+    }
+
     /// All that decides what it does from now on.
     pub(super) fn visit(&self, now: Cycle, put: &mut impl FnMut(u64)) {
         put(self.pc);
@@ -293,15 +300,12 @@ impl Front {
         put(self.held);
         put(u64::from(self.waits) << 1 | u64::from(self.stopped));
         put(self.tail.wrapping_sub(self.head).into());
-        let mut at = self.head;
-        while at != self.tail {
-            let fetched = &self.queue[(at & self.mask) as usize];
+        for fetched in self.queued() {
             put(fetched.pc);
             put(fetched.next);
             put(fetched.ready_at.saturating_sub(now));
             fetched.before.visit(put);
             put(fetched.faults.into());
-            at = at.wrapping_add(1);
         }
     }
 

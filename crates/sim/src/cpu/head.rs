@@ -84,7 +84,7 @@ impl Core {
         self.squash(self.head + 1);
         self.predictor.restore(&entry.before);
         self.front.clear_cache();
-        self.front.redirect(entry.pc.wrapping_add(entry.inst.len.into()), self.now);
+        self.redirect(entry.pc.wrapping_add(entry.inst.len.into()), self.now);
         outside.fence_i();
         self.sleep.disturb();
         self.finish(slot);

@@ -53,6 +53,9 @@ impl Core {
 
     #[inline(always)]
     fn begin(&mut self, slot: u8, kind: Kind, outside: &mut impl Outside) {
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.issue(slot, self.now);
+        }
         let info = self.ops[self.slots[usize::from(slot)].inst.op as usize];
         let mut cycles = u64::from(info.cycles);
         let stage = match kind {

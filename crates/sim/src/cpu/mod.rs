@@ -23,6 +23,7 @@
 //! | `dispatch`, `issue`, `complete`, `retire` | the stages |
 //! | `loads`, `store_queue`, `store_buffer`, `head` | memory accesses; `head`: those that wait to be the oldest |
 //! | `squash` | the end of wrong paths |
+//! | `pipeline` | the lives of instructions, recorded for people |
 //! | `sleep` | cores that repeat themselves |
 //!
 //! # Time
@@ -70,6 +71,7 @@ mod issue;
 mod loads;
 mod ops;
 mod outside;
+mod pipeline;
 mod place;
 mod predict;
 mod rename;
@@ -86,6 +88,7 @@ use rackmem_riscv::space::Fault;
 use rackmem_riscv::{Hart, Mark};
 
 pub use outside::{Line, Outside, Port, Program, Translate, Words};
+pub use pipeline::{Life, Lives, Stretch};
 pub(crate) use place::{read as read_word, write as write_word};
 pub use spec::{CpuSpec, MAX_LATENCY, MAX_WINDOW};
 pub use stats::Stats;
@@ -93,6 +96,7 @@ pub use stats::Stats;
 use crate::engine::Cycle;
 use front::Front;
 use ops::OpTable;
+use pipeline::Pipeline;
 use predict::Predictor;
 use rename::Registers;
 use sleep::Sleep;
@@ -186,6 +190,8 @@ pub struct Core {
     sleep: Sleep,
     /// Retired instructions since the last [`Core::take_retired`]; none unless they are recorded.
     retired: Option<Vec<Retired>>,
+    /// The lives of instructions, if they are recorded.
+    pipeline: Option<Box<Pipeline>>,
 }
 
 /// An instruction that has retired.
@@ -250,6 +256,7 @@ impl Core {
             stats: Stats::default(),
             sleep: Sleep::new(spec.sleeps),
             retired: None,
+            pipeline: None,
         };
         core.resume(hart, now);
         core
@@ -285,7 +292,7 @@ impl Core {
         self.registers.restore(hart);
         self.fflags = hart.fflags;
         self.frm = hart.frm;
-        self.front.redirect(hart.pc, now + 1);
+        self.redirect(hart.pc, now + 1);
         self.stall = Stall::Other;
         self.now = now;
         self.sleep.disturb();
@@ -316,6 +323,16 @@ impl Core {
     /// Counts instructions that were executed in its place, without timing.
     pub fn count_fast_forwarded(&mut self, instructions: u64) {
         self.stats.fast_forwarded += instructions;
+    }
+
+    /// Records the lives of instructions from now on.
+    pub fn record_lives(&mut self, stretch: Stretch) {
+        self.pipeline = Some(Box::new(Pipeline::new(stretch, self.spec.front_end_cycles)));
+    }
+
+    /// The lives that were recorded. For a core that sleeps, [`Core::settle`] comes first.
+    pub fn take_lives(&mut self) -> Lives {
+        self.pipeline.as_mut().map_or_else(Lives::default, |pipeline| pipeline.take())
     }
 
     /// Counters so far. For a core that sleeps, [`Core::settle`] comes first.

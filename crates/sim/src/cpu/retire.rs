@@ -67,6 +67,10 @@ impl Core {
         if let Some(retired) = &mut self.retired {
             retired.push(Retired { pc: entry.pc, result: entry.result });
         }
+        if let Some(pipeline) = &mut self.pipeline {
+            let position = (entry.kind == Kind::Store).then(|| self.buffer.position(&entry.place));
+            pipeline.retire(slot, position, self.now);
+        }
         true
     }
 
@@ -159,7 +163,10 @@ impl Core {
     fn have_left(&mut self) {
         self.ports_used += 1;
         self.sleep.disturb();
-        self.buffer.pop();
+        let position = self.buffer.pop();
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.store(position, self.now);
+        }
         self.unblock();
     }
 

@@ -269,13 +269,18 @@ impl Core {
         else {
             return;
         };
-        let passed = (now - 1).saturating_sub(self.now);
-        self.stats.repeat_since(&reference.stats, passed / period);
-        self.shift(passed / period * period);
+        let counted = self.stats.since(&reference.stats);
         let lines = self.sleep.lines.clone();
         let mut replay = Replay { outside, lines: &lines };
         while self.now + 1 < now {
-            self.cycle(self.now + 1, &mut replay);
+            let idle_to = self.pipeline.as_ref().map_or(now, |pipeline| pipeline.idle_to(self.now));
+            let periods = (idle_to.min(now - 1) - self.now) / period;
+            if periods == 0 {
+                self.cycle(self.now + 1, &mut replay);
+                continue;
+            }
+            self.stats.repeat(&counted, periods);
+            self.shift(periods * period);
         }
         self.sleep.start_over();
         for line in std::mem::take(&mut self.sleep.lost) {

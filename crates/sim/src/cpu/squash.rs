@@ -2,6 +2,7 @@
 
 use super::ops::Kind;
 use super::{Core, SLOTS};
+use crate::engine::Cycle;
 
 impl Core {
     /// Takes the instruction with this number back, and all younger ones. The caller redirects the
@@ -10,8 +11,12 @@ impl Core {
         let mut slots = 0u64;
         while self.tail > first {
             self.tail -= 1;
-            slots |= 1 << (self.tail % SLOTS);
-            let slot = self.slots[(self.tail % SLOTS) as usize];
+            let number = (self.tail % SLOTS) as u8;
+            slots |= 1 << number;
+            if let Some(pipeline) = &mut self.pipeline {
+                pipeline.squash(number, self.now);
+            }
+            let slot = self.slots[usize::from(number)];
             if slot.dest != 0 {
                 self.registers.undo(slot.dest, slot.name, slot.old);
             }
@@ -34,11 +39,19 @@ impl Core {
         }
     }
 
+    /// Fetches from elsewhere from cycle `at` on.
+    pub(super) fn redirect(&mut self, pc: u64, at: Cycle) {
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.redirect(&self.front, self.now);
+        }
+        self.front.redirect(pc, at);
+    }
+
     /// Executes the instruction in a slot again, and all younger ones.
     pub(super) fn repeat(&mut self, slot: u8) {
         let entry = self.slots[usize::from(slot)];
         self.squash(self.head + self.age(slot));
         self.predictor.restore(&entry.before);
-        self.front.redirect(entry.pc, self.now);
+        self.redirect(entry.pc, self.now);
     }
 }

@@ -14,9 +14,14 @@ macro_rules! stats {
                 [$((stringify!($name), self.$name)),*].into_iter()
             }
 
-            /// Adds what was counted since `before`, `times` over.
-            pub(super) fn repeat_since(&mut self, before: &Stats, times: u64) {
-                $(self.$name += (self.$name - before.$name) * times;)*
+            /// The counts since `before`.
+            pub(super) fn since(&self, before: &Stats) -> Stats {
+                Stats { $($name: self.$name - before.$name),* }
+            }
+
+            /// Adds what was counted, `times` over.
+            pub(super) fn repeat(&mut self, counted: &Stats, times: u64) {
+                $(self.$name += counted.$name * times;)*
             }
         }
     };

@@ -159,6 +159,14 @@ impl StoreBuffer {
         self.seal();
     }
 
+    /// The last entry with bytes of a store that has just come in.
+    pub(super) fn position(&self, place: &Place) -> u32 {
+        let newest = self.tail.wrapping_sub(1);
+        let has_any = |position: &u32| place.touches(self.at(*position).line);
+        let count = self.tail.wrapping_sub(self.head);
+        (0..count).map(|age| newest.wrapping_sub(age)).find(has_any).unwrap_or(newest)
+    }
+
     /// Younger stores join none of those that are here.
     pub(super) fn seal(&mut self) {
         self.sealed = self.tail;
@@ -168,12 +176,13 @@ impl StoreBuffer {
         (!self.is_empty()).then(|| self.at_mut(self.head))
     }
 
-    /// The oldest one is in the L1.
-    pub(super) fn pop(&mut self) {
+    /// The oldest one is in the L1. Its position.
+    pub(super) fn pop(&mut self) -> u32 {
         if self.sealed == self.head {
             self.sealed = self.sealed.wrapping_add(1);
         }
         self.head = self.head.wrapping_add(1);
+        self.head.wrapping_sub(1)
     }
 
     /// The next one whose line should be asked for: at most `ahead` behind the oldest one.
@@ -268,6 +277,7 @@ mod tests {
         let over = store([1, 2], 60, 8, u64::MAX);
         assert!(buffer.has_room(&over.place, false));
         buffer.push(&over);
+        assert_eq!((buffer.position(&over.place), buffer.position(&load(1, 0, 8))), (1, 0));
         assert!(buffer.has_room(&load(1, 0, 8), false) && buffer.has_room(&over.place, false));
         assert!(!buffer.has_room(&load(3, 0, 8), false) && !buffer.has_room(&load(1, 0, 8), true));
         buffer.pop();
@@ -300,7 +310,7 @@ mod tests {
         assert_eq!([0; 3].map(|_| ask(&mut buffer)), [Some(1), Some(2), None]);
         buffer.pop();
         assert_eq!([0; 2].map(|_| ask(&mut buffer)), [Some(3), None]);
-        (0..5).for_each(|_| buffer.pop());
+        (0..5).for_each(|_| _ = buffer.pop());
         assert_eq!(ask(&mut buffer), None);
     }
 }

@@ -65,6 +65,7 @@ use rackmem_riscv::elf::LoadError;
 pub use rackmem_riscv::host::Input;
 use rackmem_riscv::kernel::Stream;
 
+use crate::cpu::Stretch;
 use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::machine::spec::Remote;
@@ -108,6 +109,8 @@ pub struct Options<'a> {
     pub max_instructions: Option<u64>,
     /// Record messages that are sent in this stretch of time; nothing if it is empty.
     pub trace: (Cycle, Cycle),
+    /// Record the lives of the instructions of every core in this stretch, for [`NodeOutcome::lives`].
+    pub pipeline: Option<Stretch>,
     /// The folder in which relative names of files begin, and the only one that may be written to.
     pub folder: Option<PathBuf>,
     /// Files, and folders with all that is in them, that programs may read, too. So they may their arguments that are

@@ -90,6 +90,7 @@ impl Node {
             warnings: warnings.clone(),
             inputs: inputs.clone(),
             trace: self.chip.wires.trace.take(),
+            lives: std::mem::take(&mut self.system.lives),
         }
     }
 

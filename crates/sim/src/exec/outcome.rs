@@ -6,6 +6,7 @@ use std::fmt;
 use rackmem_riscv::functional::{Failure, signal_text};
 
 use super::part::Measured;
+use crate::cpu::Lives;
 use crate::engine::Cycle;
 use crate::report::{Recording, Stats};
 
@@ -89,6 +90,8 @@ pub struct NodeOutcome {
     pub inputs: BTreeMap<String, bool>,
     /// Its messages in the stretch of time that was asked for.
     pub trace: Recording,
+    /// The lives of the instructions of its cores, if they were asked for; the numbers of the cores.
+    pub lives: Vec<(u16, Lives)>,
 }
 
 /// The result of a run on all its nodes.

@@ -18,7 +18,7 @@ use crate::chip::Chip;
 use crate::chip::cpu::Cpu;
 use crate::chip::ni::Ni;
 use crate::chip::wires::Pace;
-use crate::cpu::{Stats as Counted, Stop};
+use crate::cpu::{Lives, Stats as Counted, Stop, Stretch};
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
@@ -66,6 +66,10 @@ pub struct System {
     pub marks: Vec<Mark>,
     /// Counters of the cores, kept when the process ends.
     counted: Vec<Counted>,
+    /// The lives of instructions that cores are to record.
+    pipeline: Option<Stretch>,
+    /// Those of each core, when the process has ended.
+    pub lives: Vec<(u16, Lives)>,
 }
 
 /// The streams and files of a node's process.
@@ -135,6 +139,8 @@ impl System {
             end: None,
             marks: Vec::new(),
             counted: Vec::new(),
+            pipeline: options.pipeline.clone(),
+            lives: Vec::new(),
         };
         // The memory that a program begins with is the node's own.
         let remote = system.pages.remote.take();
@@ -215,8 +221,11 @@ impl System {
         }
         let now = chip.wires.now;
         chip.settle();
-        for tile in &mut chip.tiles {
-            self.counted.extend(tile.cpu.take().map(|cpu| *cpu.core().stats()));
+        for (number, tile) in (0..).zip(&mut chip.tiles) {
+            if let Some(mut cpu) = tile.cpu.take() {
+                self.counted.push(*cpu.core().stats());
+                self.lives.extend(self.pipeline.as_ref().map(|_| (number, cpu.take_lives())));
+            }
             tile.l1.lost.clear();
         }
         chip.wires.cpus_next = 0;
@@ -283,7 +292,13 @@ impl System {
         let now = wires.now;
         match &mut tile.cpu {
             Some(cpu) => cpu.resume(hart, now, wires),
-            None => tile.cpu = Some(Cpu::new(number as u16, &self.machine, hart, wires)),
+            None => {
+                let mut cpu = Cpu::new(number as u16, &self.machine, hart, wires);
+                if let Some(stretch) = &self.pipeline {
+                    cpu.record_lives(stretch.clone());
+                }
+                tile.cpu = Some(cpu);
+            }
         }
         self.threads[number] = Thread::Running;
     }

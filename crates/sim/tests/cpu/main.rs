@@ -6,6 +6,7 @@ mod asm;
 mod counters;
 #[path = "../../../riscv/tests/support/generate.rs"]
 mod generate;
+mod lives;
 mod polling;
 mod programs;
 #[path = "../../../riscv/tests/support/rng.rs"]

@@ -31,7 +31,7 @@ fn same(programs: &[Code], delays: Delays, seed: u64) -> f64 {
 }
 
 /// Writes `t1` = 1 to each of the lines, with waits of about `cycles` before each.
-fn writer(lines: &[i32], cycles: u64, rng: &mut Rng) -> Code {
+pub fn writer(lines: &[i32], cycles: u64, rng: &mut Rng) -> Code {
     let mut code = Code::default();
     code.addi(T1, ZERO, 1);
     for &line in lines {
@@ -120,7 +120,7 @@ fn a_loop_that_looks_at_the_clock_does_not_sleep() {
 }
 
 /// A loop that polls, with a random body that computes the same in each iteration.
-fn random_poller(rng: &mut Rng) -> Code {
+pub fn random_poller(rng: &mut Rng) -> Code {
     let mut code = Code::default();
     let again = code.here();
     let registers = [T0, T1, T2, A3, A4, A5];

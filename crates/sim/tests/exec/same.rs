@@ -1,6 +1,7 @@
 //! Things that must not make a difference make none.
 
-use rackmem_sim::exec::{Job, Options, Outcome, Session, Until};
+use rackmem_sim::cpu::Stretch;
+use rackmem_sim::exec::{self, Job, Options, Outcome, Session, Until};
 
 use super::{RACK_OF_CHIPS, SMALL_MESH, load, prebuilt, run};
 
@@ -28,6 +29,27 @@ fn the_number_of_threads() {
             assert_eq!(with(threads), one, "{name} with {threads} threads");
         }
     }
+}
+
+#[test]
+fn the_lives_of_instructions() {
+    let settings = [&RACK_OF_CHIPS[..], &SMALL_MESH].concat();
+    let args: Vec<String> = ["rack_test", "join", "barrier"].map(str::to_owned).into();
+    let program = prebuilt("rack_test.rv64");
+    let job = Job { program: &program, args: &args, env: &[], nodes: 3 };
+    let with = |threads, pipeline| {
+        let machine = load("manycore-ni", &[&settings[..], &[("run.threads", threads)]].concat());
+        let options = Options { pipeline, ..Options::default() };
+        let outcome = exec::run(&machine, &job, options).unwrap();
+        let lives: Vec<_> = outcome.nodes.iter().map(|node| node.lives.clone()).collect();
+        (all_of(&outcome), lives)
+    };
+    let stretch = Stretch { cycles: 10_000..u64::MAX, most: 2000 };
+    let (alone, none) = with("1", None);
+    let (one, lives) = with("1", Some(stretch.clone()));
+    assert!(alone == one && none.iter().all(Vec::is_empty));
+    assert!(lives.iter().all(|cores| cores[0].1.instructions.len() == 2000));
+    assert!(with("3", Some(stretch)) == (one, lives));
 }
 
 #[test]

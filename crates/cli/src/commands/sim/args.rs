@@ -67,6 +67,7 @@ Examples:
   rackmem cc -o hello.rv64 hello.c && rackmem sim exec --functional hello.rv64
   rackmem sim exec sonuma -n 2 -- hello.rv64
   rackmem sim exec sonuma -n 8 --stats -- pagerank.rv64 --variant fine graph.txt
+  rackmem sim exec sonuma --pipeline view/ --pipeline-window 10us..12us -- hello.rv64
   rackmem sim exec mine.toml -n 4 --set l1.size_bytes=64K --max-cycles 100000000 -- prog.rv64
   rackmem sim exec sonuma --fast-forward 100M --measure 5M --report part.json -- prog.rv64
   rackmem sim exec sonuma --fast-forward region -- prog.rv64     its rackmem_region_begin() to _end()
@@ -179,6 +180,22 @@ pub struct TraceArgs {
     pub trace_window: TraceWindow,
 }
 
+/// The record of cores' pipelines.
+#[derive(Debug, Args)]
+pub struct PipelineArgs {
+    /// Write the life of every instruction into this directory: a file for each core, in the format of gem5's
+    /// O3PipeView, for Konata
+    #[arg(long, value_name = "DIR")]
+    pub pipeline: Option<PathBuf>,
+    /// Simulated time in which these instructions retire or are thrown away, FROM..TO in ns, us or ms, if not all of it
+    #[arg(long, value_name = "FROM..TO", requires = "pipeline", value_parser = trace_window)]
+    pub pipeline_window: Option<TraceWindow>,
+    /// Instructions that a core's file has at most
+    #[arg(long, value_name = "N", default_value_t = 20_000, requires = "pipeline",
+          value_parser = value_parser!(u32).range(1..=1_000_000))]
+    pub pipeline_instructions: u32,
+}
+
 /// A stretch of simulated time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TraceWindow {
@@ -236,6 +253,9 @@ pub struct ExecArgs {
     /// The part that is measured.
     #[command(flatten)]
     pub part: PartArgs,
+    /// Instructions to be recorded, of a machine's run only.
+    #[command(flatten)]
+    pub pipeline: PipelineArgs,
     /// Print the number of instructions and the speed at the end
     #[arg(long)]
     pub stats: bool,

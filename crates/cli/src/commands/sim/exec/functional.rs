@@ -42,6 +42,10 @@ pub fn run(args: &ExecArgs) -> Result<()> {
         let hint = "--trace records messages between parts of a machine; leave out --functional";
         return Err(Failure::usage(hint));
     }
+    if args.pipeline.pipeline.is_some() {
+        let hint = "--pipeline records the cores of a machine; leave out --functional";
+        return Err(Failure::usage(hint));
+    }
     let name = &args.first;
     let command: Vec<String> = [name].into_iter().chain(&args.rest).cloned().collect();
     let program = read(name).map_err(|failure| no_machine(name, failure))?;

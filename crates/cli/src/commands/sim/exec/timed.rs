@@ -12,7 +12,7 @@ use rackmem_sim::machine::{self, Machine, Use};
 
 use super::{FAILED, NO_PROGRAM, part, read, write};
 use crate::commands::sim::args::ExecArgs;
-use crate::commands::sim::trace;
+use crate::commands::sim::{pipeline, trace};
 use crate::console;
 use crate::failure::{Failure, Result};
 use crate::job::{Lines, Plain, Prefixed, Sink, Stream};
@@ -52,6 +52,7 @@ pub fn run(args: &ExecArgs) -> Result<()> {
         sink: Some(&mut sink),
         progress: Some(&tell),
         trace: trace::cycles(&args.trace, &machine),
+        pipeline: pipeline::stretch(&args.pipeline, &machine)?,
     };
     let outcome = exec::part::run(&machine, &job, part, options);
     spinner.finish_and_clear();
@@ -66,7 +67,10 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     let traces: Vec<_> = (0..).zip(traces).collect();
     let verdict = verdict(name, part, &outcome);
     let traced = trace::write(&args.trace, &machine, &traces);
-    let verdict = verdict.and(traced);
+    let lives = outcome.nodes.iter_mut().map(|node| std::mem::take(&mut node.lives));
+    let lives: Vec<_> = (0..).zip(lives).collect();
+    let shown = pipeline::write(&args.pipeline, &lives);
+    let verdict = verdict.and(traced).and(shown);
     let report = Report::new(&machine, &job, max_cycles, &outcome);
     if let Some(measured) = &outcome.measured {
         console::remark(&part::summary(measured));

@@ -1,0 +1,92 @@
+//! The lives of instructions in the format of gem5's O3PipeView, which Konata shows.
+//!
+//! A file for each core, as the format does not name cores. A cycle is 1000 ticks, whatever the clock; a stage to
+//! which an instruction did not come is at tick 0. Sequence numbers count the instructions of the file in the order
+//! of their fetch.
+
+use std::fmt::{self, Write as _};
+use std::path::Path;
+
+use rackmem_riscv::disassemble;
+use rackmem_sim::cpu::{Life, Lives, Stretch};
+use rackmem_sim::machine::Machine;
+
+use super::args::PipelineArgs;
+use super::output;
+use crate::console;
+use crate::failure::{Failure, Result};
+
+const TICKS_PER_CYCLE: u64 = 1000;
+
+/// The stretch that is to be recorded, if one is, with the directory made.
+///
+/// # Errors
+/// The directory cannot be made.
+pub(super) fn stretch(args: &PipelineArgs, machine: &Machine) -> Result<Option<Stretch>> {
+    let Some(dir) = &args.pipeline else { return Ok(None) };
+    output::make(dir)?;
+    let cycle = |ns: f64| (ns * machine.clock_ghz).round() as u64;
+    let window = args.pipeline_window.as_ref();
+    let cycles = window.map_or(0..u64::MAX, |window| cycle(window.from_ns)..cycle(window.to_ns));
+    Ok(Some(Stretch { cycles, most: args.pipeline_instructions as usize }))
+}
+
+/// Writes the lives of nodes' cores, if they are asked for.
+///
+/// # Errors
+/// Nothing was recorded, or a file cannot be written.
+pub(super) fn write(args: &PipelineArgs, nodes: &[(u16, Vec<(u16, Lives)>)]) -> Result<()> {
+    let Some(dir) = &args.pipeline else { return Ok(()) };
+    let (mut files, mut instructions, mut whole_to) = (0, 0, None::<u64>);
+    for (nid, cores) in nodes {
+        for (core, lives) in cores.iter().filter(|(_, lives)| !lives.instructions.is_empty()) {
+            write_core(dir, *nid, *core, lives)?;
+            files += 1;
+            instructions += lives.instructions.len();
+            whole_to = [whole_to, lives.whole_to].into_iter().flatten().min();
+        }
+    }
+    if files == 0 {
+        return Err(Failure::new(
+            "no pipeline to show: no core retired an instruction then; choose another --pipeline-window",
+        ));
+    }
+    let count = console::count(files, "file");
+    console::remark(&format!(
+        "wrote {instructions} instructions into {count} of {}",
+        dir.display()
+    ));
+    if let Some(cycle) = whole_to {
+        let most = args.pipeline_instructions;
+        console::remark(&format!(
+            "warning: a core's file has room for {most} instructions: all are whole up to cycle {cycle}; choose a \
+             shorter --pipeline-window, or more --pipeline-instructions"
+        ));
+    }
+    Ok(())
+}
+
+fn write_core(dir: &Path, nid: u16, core: u16, lives: &Lives) -> Result<()> {
+    let mut text = String::new();
+    for (number, life) in (1..).zip(&lives.instructions) {
+        write_life(&mut text, number, life).expect("a string has room");
+    }
+    output::text(dir, &format!("node{nid}-core{core}.log"), &text)
+}
+
+fn write_life(text: &mut String, number: u64, life: &Life) -> fmt::Result {
+    let tick = |cycle: u64| cycle * TICKS_PER_CYCLE;
+    let Life { pc, inst, .. } = life;
+    let what = disassemble(inst, *pc);
+    writeln!(text, "O3PipeView:fetch:{}:{pc:#010x}:0:{number}:{what}", tick(life.fetched))?;
+    for (stage, cycle) in [
+        ("decode", life.decoded),
+        ("rename", life.dispatched),
+        ("dispatch", life.dispatched),
+        ("issue", life.issued),
+        ("complete", life.completed),
+    ] {
+        writeln!(text, "O3PipeView:{stage}:{}", tick(cycle))?;
+    }
+    writeln!(text, "O3PipeView:retire:{}:store:{}", tick(life.retired), tick(life.stored))
+}
