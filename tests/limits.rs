@@ -244,6 +244,12 @@ const TABLES: &[Table] = &[
                 "MAX_ENDPOINTS",
             ),
             (
+                "routers of a network from a list of links",
+                Number,
+                "crates/sim/src/noc/topology/edges.rs",
+                "MAX_ROUTERS",
+            ),
+            (
                 "nodes of `rackmem sim exec`",
                 Number,
                 "crates/cli/src/commands/sim/args.rs",

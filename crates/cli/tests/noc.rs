@@ -118,6 +118,46 @@ fn what_is_not_possible_is_said_with_status_2() {
     }
 }
 
+/// A network from a file, whose links are in its JSON: it can be run again without the file.
+#[test]
+fn a_list_of_links_is_a_topology() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &[u8]| {
+        let file = dir.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let links = format!("edges:{}", write("links", b"0 1\n1 2 3\n2 3\n3 4\n4 0 # a ring\n"));
+    let table = noc(&["--topology", &links]);
+    let text = String::from_utf8(table.stdout).unwrap();
+    assert!(text.contains("edges of 5 routers, up-down, 5-stage, 8 VCs of 8 flits"), "{text}");
+    let sweep = ["--topology", &links, "--sweep", "0.1,0.2", "--json"];
+    let first = String::from_utf8(noc(&sweep).stdout).unwrap();
+    let reports: serde_json::Value = serde_json::from_str(&first).unwrap();
+    let lines = &reports[0]["experiment"]["spec"]["topology"]["edges"];
+    assert_eq!((&lines[0], &lines[3]), (&"0 1".into(), &"1 2 3".into()), "{reports}");
+    let run = write("run.json", first.as_bytes());
+    std::fs::remove_file(links.trim_start_matches("edges:")).unwrap();
+    let again = noc(&["--again", &run, "--json"]);
+    assert_eq!(String::from_utf8(again.stdout).unwrap(), first);
+    let ring = format!("edges:{}", write("ring", b"0 1\n1 2\n2 3\n3 4\n4 0\n"));
+    let bad = format!("edges:{}", write("bad", b"0 1\n1 \xff\n"));
+    for (arguments, said) in [
+        (&["--topology", &ring, "--routing", "minimal"][..], "another routing, such as up-down"),
+        (&["--topology", &ring, "--routing", "xy"], "use up-down or minimal"),
+        (&["--topology", &ring, "--traffic", "transpose"], "which `edges of 5 routers` has not"),
+        (&["--topology", &bad], "bad:2: bytes that are no UTF-8 text"),
+        (&["--topology", "edges:none-there"], "none-there: No such file"),
+        (&["--topology", "edges"], "--topology edges:FILE"),
+        (&["--routing", "up-down"], "use xy or minimal"),
+    ] {
+        let output = noc(arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(error.contains(said), "{arguments:?}: {error}");
+    }
+}
+
 #[test]
 fn a_run_can_be_run_again_from_its_json() {
     let dir = tempfile::tempdir().unwrap();

@@ -8,8 +8,8 @@ const LONG: u64 = 1_000_000;
 
 fn spec(topology: &str, router: Pipeline, vcs: usize, buffer_flits: usize) -> Spec {
     let shape: Shape = topology.parse().unwrap();
-    let vnets = vec![VnetSpec { vcs, ordered: false }];
-    Spec { vnets, buffer_flits, ..Spec::standalone(shape, Routing::usual(shape), router) }
+    let (routing, vnets) = (Routing::usual(&shape), vec![VnetSpec { vcs, ordered: false }]);
+    Spec { vnets, buffer_flits, ..Spec::standalone(shape, routing, router) }
 }
 
 fn packet(src: u16, dst: u16, flits: u8) -> Packet {

@@ -1,8 +1,8 @@
 //! `rackmem noc`: the network of the model, alone, under synthetic traffic.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use clap::{Args, value_parser};
@@ -10,7 +10,7 @@ use rackmem_sim::noc::synthetic::{
     Experiment, ExperimentError, Matrix, PacketSize, Pattern, Report, run as simulate,
 };
 use rackmem_sim::noc::{
-    Allocator, Dateline, Pipeline, Routing, Shape, Spec, SpecError, VnetSpec, deadlock,
+    Allocator, Dateline, EdgeList, Pipeline, Routing, Shape, Spec, SpecError, VnetSpec, deadlock,
 };
 use serde::Deserialize;
 
@@ -38,7 +38,9 @@ Topologies:
   crossbar:16     one router
   chip-mesh       a chip of 8x8 tiles, network interfaces on the left, memory on the right
   noc-out         cores in trees around a row of LLC tiles that form a butterfly
-  --concentration gives a router of mesh, torus or flatfly several endpoints
+  edges:FILE      what a file says: a line ROUTER ROUTER [CYCLES] for each link, which goes both ways, or lines such
+                  as `router 0 node 0 router 1 15` of BookSim2's anynet; without nodes, an endpoint at each router
+  --concentration gives a router of mesh, torus, flatfly or edges without nodes several endpoints
 
 Traffic:
   uniform         every endpoint alike
@@ -63,7 +65,9 @@ Routings:
   o1turn          one of the two, by packet
   cdr             requests of directories to memory (here: a quarter of all packets) yx; all others xy
   cdr-directory   packets of directories (here: half of all packets) yx; all others xy
-  minimal         what the topology's table says; all topologies
+  minimal         what the topology's table says; all topologies. On edges: the fewest cycles without load, of ways
+                  alike that to the neighbour with the lowest number; refused if a ring of channels can close
+  up-down         edges: up to a router from which the destination is down, then down; no ring of channels closes
 
 Examples:
   rackmem noc                                     8x8 mesh, uniform traffic at 0.1
@@ -72,18 +76,19 @@ Examples:
   rackmem noc --topology chip-mesh --routing cdr-directory --router 3-stage --sweep 0.1,0.2,0.3
   rackmem noc --packet-flits 1:0.5,5:0.5 --traffic tornado --json
   rackmem noc --topology flatfly:4x4 --concentration 4 --traffic hot-spot:0.1:0,63
+  rackmem noc --topology edges:links --routing minimal --sweep 0.1,0.2
   rackmem noc --rate 0.2 --json > run.json && rackmem noc --again run.json";
 
 /// Arguments of `rackmem noc`.
 #[derive(Debug, Args)]
 pub struct NocArgs {
     /// Routers and links, such as mesh:8x8
-    #[arg(long, value_name = "NAME:SIZE", default_value = "mesh:8x8", value_parser = parse::<Shape, SpecError>)]
+    #[arg(long, value_name = "NAME:SIZE", default_value = "mesh:8x8", value_parser = topology)]
     pub topology: Shape,
-    /// Endpoints at each router of a mesh, torus or flatfly
+    /// Endpoints at each router of a mesh, torus, flatfly or edges without nodes
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub concentration: usize,
-    /// Routing of packets [default: xy on meshes, else minimal]
+    /// Routing of packets [default: xy on meshes, up-down on edges, else minimal]
     #[arg(long, value_name = "NAME", value_parser = parse::<Routing, SpecError>)]
     pub routing: Option<Routing>,
     /// Stages of the routers: 5-stage, 4-stage, 3-stage or 1-stage
@@ -164,6 +169,14 @@ where
     text.parse().map_err(|error: E| error.to_string())
 }
 
+/// A topology by its name and size, or the file of one that has none.
+fn topology(text: &str) -> std::result::Result<Shape, String> {
+    let Some(file) = text.strip_prefix("edges:") else { return parse(text) };
+    let bytes = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
+    let edges = EdgeList::parse(&bytes, file).map_err(|error| error.to_string())?;
+    Ok(Shape::Edges(Arc::new(edges)))
+}
+
 /// Loads of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep(pub Vec<f64>);
@@ -230,7 +243,7 @@ fn from_args(args: &NocArgs) -> Result<Vec<Experiment>> {
 }
 
 fn experiment(args: &NocArgs) -> Experiment {
-    let routing = args.routing.unwrap_or(Routing::usual(args.topology));
+    let routing = args.routing.unwrap_or(Routing::usual(&args.topology));
     let spec = Spec {
         vnets: vec![VnetSpec { vcs: args.vcs, ordered: args.ordered }; args.vnets],
         buffer_flits: args.buffers,
@@ -239,7 +252,7 @@ fn experiment(args: &NocArgs) -> Experiment {
         allocator: args.allocator,
         dateline: args.dateline,
         ejection_credits: !args.free_ejection,
-        ..Spec::standalone(args.topology, routing, args.router)
+        ..Spec::standalone(args.topology.clone(), routing, args.router)
     };
     Experiment {
         pattern: args.traffic.clone(),

@@ -76,8 +76,9 @@ fn measure(
     rate: f64,
     time: Duration,
 ) -> Result<BenchRow, ExperimentError> {
-    let Configuration { topology, router, vcs, buffer_flits, packet_flits, .. } = *configuration;
-    let mut spec = Spec::standalone(topology, Routing::usual(topology), router);
+    let Configuration { ref topology, router, vcs, buffer_flits, packet_flits, .. } =
+        *configuration;
+    let mut spec = Spec::standalone(topology.clone(), Routing::usual(topology), router);
     spec.vnets = vec![VnetSpec { vcs, ordered: false }];
     spec.buffer_flits = buffer_flits;
     let mut experiment = Experiment::new(spec, rate);

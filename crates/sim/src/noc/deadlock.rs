@@ -5,9 +5,9 @@
 //! are taken by the endpoint independently of other virtual networks, so one is looked at at a time.
 
 use super::error::SpecError;
-use super::routing::{Order, Tables, VcRange};
+use super::routing::{Order, Routing, Tables, VcRange};
 use super::spec::{Spec, VnetSpec};
-use super::topology::{Attachment, Port, Topology};
+use super::topology::{Attachment, Port, Shape, Topology};
 
 /// Most endpoints of a network that is checked; larger ones are built by the same functions.
 const MAX_CHECKED: usize = 1024;
@@ -22,7 +22,14 @@ pub fn check(spec: &Spec) -> Result<(), SpecError> {
     let spec = Spec { vnets: spec.vnets.iter().map(few).collect(), ..spec.clone() };
     let topology = Topology::new(&spec)?;
     if topology.endpoints.len() > MAX_CHECKED {
-        return Ok(());
+        return match (&spec.topology, spec.routing) {
+            (Shape::Edges(_), Routing::Minimal) => Err(SpecError::TooLarge {
+                what: "endpoints on edges with routing `minimal`",
+                given: topology.endpoints.len(),
+                limit: MAX_CHECKED,
+            }),
+            _ => Ok(()),
+        };
     }
     let tables = Tables::new(&spec, &topology)?;
     for vnet in 0..spec.vnets.len() {

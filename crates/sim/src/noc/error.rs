@@ -27,6 +27,21 @@ pub enum SpecError {
         /// A form that would be right.
         expected: &'static str,
     },
+    /// A list of links has no name by which another place could find it.
+    #[error(
+        "topology `edges` is read from a file: `rackmem noc --topology edges:FILE`; machines have none"
+    )]
+    EdgesAreAFile,
+    /// A line of a list of links is not as it must be.
+    #[error("{file}:{line}: {problem}")]
+    BadEdges {
+        /// Name of the file.
+        file: String,
+        /// Number of the line, from 1 on.
+        line: usize,
+        /// What is wrong with it, and the remedy.
+        problem: String,
+    },
     /// A size is zero, or too small to be that topology.
     #[error("topology `{text}` is too small; the smallest is `{least}`")]
     TooSmall {
@@ -60,8 +75,8 @@ pub enum SpecError {
     },
     /// The topology has a fixed number of endpoints at each router.
     #[error(
-        "routers of topology `{topology}` cannot have several endpoints; those of mesh, torus \
-         and flatfly can"
+        "routers of topology `{topology}` cannot have several endpoints; those of mesh, \
+         torus, flatfly and of edges without nodes can"
     )]
     NoConcentration {
         /// Name and size of the topology, such as `crossbar:16`.
@@ -78,7 +93,7 @@ pub enum SpecError {
     /// Packets can wait for each other in a ring.
     #[error(
         "packets of virtual network {vnet} can wait for each other in a ring: {ring}; another \
-         routing or dateline separates them"
+         routing, such as up-down on edges, or another dateline separates them"
     )]
     MayDeadlock {
         /// Number of their virtual network.

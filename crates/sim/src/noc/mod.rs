@@ -33,4 +33,4 @@ pub use error::SpecError;
 pub use network::{Delivered, LinkLoad, Network, Stats, Stuck, VnetStats};
 pub use routing::{Hop, Order, Routing, Tables, VcClass, VcRange};
 pub use spec::{Allocator, Class, Dateline, Packet, Pipeline, Sources, Spec, VnetSpec};
-pub use topology::{Attachment, Axis, Link, Port, Router, Shape, Topology};
+pub use topology::{Attachment, Axis, EdgeList, Link, Port, Router, Shape, Topology};

@@ -26,16 +26,19 @@ pub enum Routing {
     CdrDirectory,
     /// The only shortest way that the topology's table knows.
     Minimal,
+    /// On a list of links: up to a router from which the destination is down, then down. No ring of channels closes.
+    UpDown,
 }
 
-const NAMES: [&str; 6] = ["xy", "yx", "o1turn", "cdr", "cdr-directory", "minimal"];
-const ALL: [Routing; 6] = [
+const NAMES: [&str; 7] = ["xy", "yx", "o1turn", "cdr", "cdr-directory", "minimal", "up-down"];
+const ALL: [Routing; 7] = [
     Routing::Xy,
     Routing::Yx,
     Routing::O1Turn,
     Routing::Cdr,
     Routing::CdrDirectory,
     Routing::Minimal,
+    Routing::UpDown,
 ];
 
 /// The order in which a packet uses the dimensions.
@@ -67,14 +70,18 @@ impl Routing {
     }
 
     /// The usual routing of a topology.
-    pub fn usual(shape: Shape) -> Routing {
-        if shape.is_mesh() { Routing::Xy } else { Routing::Minimal }
+    pub fn usual(shape: &Shape) -> Routing {
+        match shape {
+            Shape::Mesh { .. } | Shape::ChipMesh { .. } => Routing::Xy,
+            Shape::Edges(_) => Routing::UpDown,
+            _ => Routing::Minimal,
+        }
     }
 
     /// The orders that packets of a virtual network may take.
     pub fn orders(self) -> &'static [Order] {
         match self {
-            Routing::Xy | Routing::Minimal => &[Order::Xy],
+            Routing::Xy | Routing::Minimal | Routing::UpDown => &[Order::Xy],
             Routing::Yx => &[Order::Yx],
             Routing::O1Turn | Routing::Cdr | Routing::CdrDirectory => &[Order::Xy, Order::Yx],
         }
@@ -84,7 +91,7 @@ impl Routing {
     #[inline]
     pub(super) fn order(self, packet: &Packet, hash: u32) -> Order {
         let yx = match self {
-            Routing::Xy | Routing::Minimal => false,
+            Routing::Xy | Routing::Minimal | Routing::UpDown => false,
             Routing::Yx => true,
             Routing::O1Turn => hash >> 31 != 0,
             Routing::Cdr => packet.class == Class::MemoryRequest,
@@ -94,13 +101,18 @@ impl Routing {
     }
 
     /// Checks that the topology can be routed like this.
-    pub(super) fn check(self, shape: Shape) -> Result<(), SpecError> {
+    pub(super) fn check(self, shape: &Shape) -> Result<(), SpecError> {
         let fits = match self {
             Routing::Minimal => true,
+            Routing::UpDown => matches!(shape, Shape::Edges(_)),
             Routing::Xy => shape.has_dimensions(),
             _ => shape.is_mesh(),
         };
-        let possible = if shape.has_dimensions() { "xy or minimal" } else { "minimal" };
+        let possible = match shape {
+            Shape::Edges(_) => "up-down or minimal",
+            _ if shape.has_dimensions() => "xy or minimal",
+            _ => "minimal",
+        };
         match fits {
             true => Ok(()),
             false => Err(SpecError::RoutingUnsafe {
@@ -214,7 +226,7 @@ impl Tables {
     /// # Errors
     /// The routing is not possible there, or a virtual network has too few VCs.
     pub fn new(spec: &Spec, topology: &Topology) -> Result<Tables, SpecError> {
-        spec.routing.check(spec.topology)?;
+        spec.routing.check(&spec.topology)?;
         let (endpoints, routers) = (topology.endpoints.len(), topology.routers.len());
         let yx = if spec.topology.is_mesh() { Order::Yx } else { Order::Xy };
         let orders: &[Order] =

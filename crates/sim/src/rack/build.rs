@@ -63,8 +63,8 @@ impl Node {
 
 /// Nodes per dimension.
 fn size(machine: &Machine) -> [usize; 3] {
-    match machine.rack.topology {
-        Shape::Torus { size, .. } => size,
+    match &machine.rack.topology {
+        Shape::Torus { size, .. } => *size,
         other => [other.endpoints(), 1, 1],
     }
 }
@@ -84,6 +84,6 @@ fn network_spec(machine: &Machine) -> Spec {
         allocator: Allocator::OneRequest,
         dateline: Dateline::Crossing,
         ejection_credits: false,
-        ..Spec::standalone(rack.topology, Routing::Minimal, rack.router)
+        ..Spec::standalone(rack.topology.clone(), Routing::Minimal, rack.router)
     }
 }

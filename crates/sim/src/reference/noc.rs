@@ -204,10 +204,11 @@ fn experiment(text: &str) -> Result<Experiment, String> {
         other => return Err(format!("the pattern '{other}' is not known")),
     };
     let flits = u8::try_from(number("packet_size")?).map_err(|error| error.to_string())?;
+    let routing = Routing::usual(&topology);
     let spec = Spec {
         vnets: vec![VnetSpec { vcs: number("num_vcs")?, ordered: false }],
         buffer_flits: number("vc_buf_size")?,
-        ..Spec::standalone(topology, Routing::usual(topology), router)
+        ..Spec::standalone(topology, routing, router)
     };
     Ok(Experiment {
         pattern,

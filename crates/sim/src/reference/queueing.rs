@@ -110,9 +110,9 @@ pub fn in_flight(report: &report::Report, clock_ghz: f64) -> Option<f64> {
 
 fn network(topology: &str) -> Result<Spec, String> {
     let shape: Shape = topology.parse().map_err(|error| format!("{topology}: {error}"))?;
-    let pipeline = crate::noc::Pipeline::Five;
+    let (routing, pipeline) = (Routing::usual(&shape), crate::noc::Pipeline::Five);
     let vnets = vec![VnetSpec { vcs: 8, ordered: false }];
-    Ok(Spec { vnets, buffer_flits: 8, ..Spec::standalone(shape, Routing::usual(shape), pipeline) })
+    Ok(Spec { vnets, buffer_flits: 8, ..Spec::standalone(shape, routing, pipeline) })
 }
 
 /// Packets in a network and in its source queues, counted cycle by cycle, beside their rate by their latency.

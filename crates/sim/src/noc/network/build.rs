@@ -3,7 +3,7 @@
 use super::super::error::SpecError;
 use super::super::routing::Tables;
 use super::super::spec::{Sources, Spec};
-use super::super::topology::{Axis, MAX_PORTS, Port, Router, Topology};
+use super::super::topology::{Axis, MAX_BYTE, MAX_PORTS, Port, Router, Topology};
 use super::in_turn::Round;
 use super::islip::Board;
 use super::packets::Packets;
@@ -13,9 +13,6 @@ use super::state::{
 };
 use super::wheel::{List, Wheel};
 use super::{Network, Stats, Urgency};
-
-/// Deepest buffer, and longest delay.
-const MAX_BYTE: usize = 200;
 
 impl Network {
     /// An empty network at cycle 0. The seed decides which way flows go, nothing else.

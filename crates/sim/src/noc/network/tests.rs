@@ -74,7 +74,12 @@ fn the_order_in_which_routers_are_visited_does_not_matter() {
             spec.buffer_flits = 3;
             spec.delivery_capacity_packets = 3;
             let forwards = storm(&spec, Network::tick);
-            assert_eq!(forwards, storm(&spec, Network::tick_backwards), "{topology} {router}");
+            assert_eq!(
+                forwards,
+                storm(&spec, Network::tick_backwards),
+                "{} {router}",
+                spec.topology
+            );
         }
     }
 }

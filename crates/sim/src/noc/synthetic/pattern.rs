@@ -56,7 +56,7 @@ const HOT_SHARE: f64 = 0.2;
 impl Pattern {
     /// Destinations by source for a network; empty if they are drawn.
     pub(super) fn table(&self, spec: &Spec) -> Result<Vec<u16>, ExperimentError> {
-        let (shape, each) = (spec.topology, spec.concentration);
+        let (shape, each) = (&spec.topology, spec.concentration);
         let (size, endpoints) = (dimensions(shape), spec.endpoints());
         let needs = |needs| {
             let topology = shape.to_string();
@@ -96,13 +96,14 @@ impl Pattern {
 }
 
 /// Endpoints per dimension; one long row where there is no other order.
-fn dimensions(shape: Shape) -> [usize; 3] {
-    match shape {
+fn dimensions(shape: &Shape) -> [usize; 3] {
+    match *shape {
         Shape::Mesh { columns, rows } | Shape::FlatFly { columns, rows } => [columns, rows, 1],
         Shape::Torus { size, .. } => size,
-        Shape::ChipMesh { .. } | Shape::Crossbar { .. } | Shape::NocOut { .. } => {
-            [shape.endpoints(), 1, 1]
-        }
+        Shape::ChipMesh { .. }
+        | Shape::Crossbar { .. }
+        | Shape::NocOut { .. }
+        | Shape::Edges(_) => [shape.endpoints(), 1, 1],
     }
 }
 

@@ -163,7 +163,7 @@ mod tests {
     /// Of many packets: how many go from each endpoint of a row of four to each.
     fn packets(hot_spots: &str) -> [[u32; 4]; 4] {
         let shape: Shape = "mesh:4x1".parse().unwrap();
-        let spec = Spec::standalone(shape, Routing::usual(shape), Pipeline::Five);
+        let spec = Spec::standalone(shape, Routing::Xy, Pipeline::Five);
         let pattern = hot_spots.parse().unwrap();
         let experiment = Experiment { pattern, no_self: true, ..Experiment::new(spec, 0.5) };
         let mut traffic = Traffic::new(&experiment).unwrap();

@@ -54,24 +54,26 @@ fn butterfly(spec: &Spec, columns: usize, rows: usize) -> Topology {
         edge: false,
     };
     Topology {
-        shape: spec.topology,
+        shape: spec.topology.clone(),
         routers: (0..count).map(router).collect(),
         locals,
         dateline: spec.dateline,
         ports: spec.topology.ports() + locals - 1,
         links,
         endpoints: attach_to_all(count, locals),
+        next_ports: Vec::new(),
     }
 }
 
 fn crossbar(spec: &Spec, ports: usize) -> Topology {
     Topology {
-        shape: spec.topology,
+        shape: spec.topology.clone(),
         routers: vec![Router { x: 0, y: 0, pipeline: spec.router, edge: false }],
         locals: ports,
         dateline: spec.dateline,
         ports,
         links: Vec::new(),
         endpoints: (0..ports).map(|port| attach(Port { router: 0, port })).collect(),
+        next_ports: Vec::new(),
     }
 }

@@ -34,13 +34,14 @@ pub(super) fn build(spec: &Spec) -> Topology {
     let count = size.iter().product();
     let links = (0..count).flat_map(|router| links_of(router, size, ring, spec));
     Topology {
-        shape: spec.topology,
+        shape: spec.topology.clone(),
         routers: (0..count).map(|router| router_at(router, size, spec)).collect(),
         locals: spec.concentration,
         dateline: spec.dateline,
         ports: spec.topology.ports() + spec.concentration - 1,
         links: links.collect(),
         endpoints: endpoints(spec, count),
+        next_ports: Vec::new(),
     }
 }
 

@@ -1,10 +1,13 @@
 //! Topologies: routers with ports, links between them, endpoints attached to them.
 
+mod edges;
 mod flat;
 mod grid;
 mod noc_out;
 mod shape;
+mod ways;
 
+pub use edges::EdgeList;
 pub use shape::Shape;
 
 use super::error::SpecError;
@@ -15,6 +18,8 @@ use super::spec::{Dateline, Pipeline, Spec};
 pub const MAX_ENDPOINTS: usize = 4096;
 /// Most ports that a router can have.
 pub const MAX_PORTS: usize = 64;
+/// Deepest buffer in flits, and longest delay in cycles.
+pub(super) const MAX_BYTE: usize = 200;
 
 /// Direction of a link on the floor plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +95,8 @@ pub struct Topology {
     pub links: Vec<Link>,
     /// The endpoints, in the order of their numbers.
     pub endpoints: Vec<Attachment>,
+    /// On a list of links, by router of the destination and router: the output port. Else empty.
+    pub next_ports: Vec<u8>,
 }
 
 impl Topology {
@@ -99,10 +106,11 @@ impl Topology {
     /// It is too large for the simulator's tables.
     pub fn new(spec: &Spec) -> Result<Topology, SpecError> {
         check_limits(spec)?;
-        let topology = match spec.topology {
+        let topology = match &spec.topology {
             Shape::Mesh { .. } | Shape::ChipMesh { .. } | Shape::Torus { .. } => grid::build(spec),
             Shape::FlatFly { .. } | Shape::Crossbar { .. } => flat::build(spec),
-            Shape::NocOut { columns, rows } => noc_out::build(spec, columns, rows),
+            Shape::NocOut { columns, rows } => noc_out::build(spec, *columns, *rows),
+            Shape::Edges(edges) => edges::build(spec, edges),
         };
         Ok(topology)
     }
@@ -127,6 +135,10 @@ impl Topology {
             Shape::Crossbar { .. } => unreachable!("a crossbar has one router"),
             Shape::NocOut { columns, rows } => {
                 (noc_out::next_port(columns, rows, router, dst), VcClass::Any)
+            }
+            Shape::Edges(_) => {
+                let at = eject.router * self.routers.len() + router;
+                (self.next_ports[at].into(), VcClass::Any)
             }
         };
         (port, class, false)
@@ -176,7 +188,7 @@ fn attach_to_all(routers: usize, each: usize) -> Vec<Attachment> {
 
 fn check_limits(spec: &Spec) -> Result<(), SpecError> {
     let too_large = |what, given, limit| Err(SpecError::TooLarge { what, given, limit });
-    let (shape, endpoints) = (spec.topology, spec.endpoints());
+    let (shape, endpoints) = (&spec.topology, spec.endpoints());
     if spec.concentration == 0 {
         return Err(SpecError::Zero { field: "concentration" });
     }

@@ -95,7 +95,7 @@ impl Plan {
 pub(super) fn build(spec: &Spec, columns: usize, rows: usize) -> Topology {
     let plan = Plan { columns, rows };
     Topology {
-        shape: spec.topology,
+        shape: spec.topology.clone(),
         routers: routers(spec, plan),
         locals: 1,
         dateline: spec.dateline,
@@ -105,6 +105,7 @@ pub(super) fn build(spec: &Spec, columns: usize, rows: usize) -> Topology {
             .chain(butterfly(spec, plan))
             .collect(),
         endpoints: endpoints(plan),
+        next_ports: Vec::new(),
     }
 }
 

@@ -2,16 +2,17 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::super::error::SpecError;
-use crate::section::text_form;
+use super::edges::EdgeList;
 
 /// A topology and its size: `mesh:8x8`, `torus:8x8x8`, `flatfly:8x8`, `crossbar:16`, `chip-mesh`,
 /// `noc-out`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Form", into = "Form")]
 pub enum Shape {
     /// `mesh:KxL`: a router and an endpoint at each of K columns and L rows.
     Mesh {
@@ -56,14 +57,25 @@ pub enum Shape {
         /// Rows of cores, half of them above the LLC.
         rows: usize,
     },
+    /// Routers, links and endpoints as a list says; it has no name, and files hold its lines.
+    Edges(Arc<EdgeList>),
 }
 
-const NAMES: [&str; 6] = ["mesh", "chip-mesh", "torus", "flatfly", "crossbar", "noc-out"];
+/// A topology in a file: its name and size, or the lines of a list of links.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged, expecting = "a topology such as \"mesh:8x8\"")]
+enum Form {
+    Name(String),
+    Edges { edges: Vec<String> },
+}
+
+const NAMES: [&str; 7] = ["mesh", "chip-mesh", "torus", "flatfly", "crossbar", "noc-out", "edges"];
 
 impl Shape {
     /// Number of endpoints.
-    pub fn endpoints(self) -> usize {
-        match self {
+    pub fn endpoints(&self) -> usize {
+        match *self {
+            Shape::Edges(ref edges) => edges.endpoints(),
             Shape::Mesh { columns, rows } | Shape::FlatFly { columns, rows } => {
                 columns.saturating_mul(rows)
             }
@@ -75,8 +87,9 @@ impl Shape {
     }
 
     /// Ports of the router that has most.
-    pub fn ports(self) -> usize {
-        match self {
+    pub fn ports(&self) -> usize {
+        match *self {
+            Shape::Edges(ref edges) => edges.ports(),
             Shape::Mesh { .. } | Shape::ChipMesh { .. } => 5,
             Shape::Torus { dimensions, .. } => 1 + 2 * dimensions,
             Shape::FlatFly { columns, rows } => columns + rows - 1,
@@ -86,18 +99,22 @@ impl Shape {
     }
 
     /// Whether both orders, XY and YX, are free of deadlock on it.
-    pub fn is_mesh(self) -> bool {
+    pub fn is_mesh(&self) -> bool {
         matches!(self, Shape::Mesh { .. } | Shape::ChipMesh { .. })
     }
 
     /// Whether a router can have several endpoints.
-    pub fn has_concentration(self) -> bool {
-        matches!(self, Shape::Mesh { .. } | Shape::Torus { .. } | Shape::FlatFly { .. })
+    pub fn has_concentration(&self) -> bool {
+        match self {
+            Shape::Mesh { .. } | Shape::Torus { .. } | Shape::FlatFly { .. } => true,
+            Shape::Edges(edges) => !edges.names_endpoints(),
+            _ => false,
+        }
     }
 
     /// Whether packets go along its dimensions one after the other.
-    pub fn has_dimensions(self) -> bool {
-        !matches!(self, Shape::Crossbar { .. } | Shape::NocOut { .. })
+    pub fn has_dimensions(&self) -> bool {
+        !matches!(self, Shape::Crossbar { .. } | Shape::NocOut { .. } | Shape::Edges(_))
     }
 }
 
@@ -112,6 +129,7 @@ impl fmt::Display for Shape {
             Shape::FlatFly { columns, rows } => write!(f, "flatfly:{columns}x{rows}"),
             Shape::Crossbar { ports } => write!(f, "crossbar:{ports}"),
             Shape::NocOut { columns, rows } => write!(f, "noc-out:{columns}x{rows}"),
+            Shape::Edges(ref edges) => edges.fmt(f),
         }
     }
 }
@@ -143,6 +161,7 @@ impl FromStr for Shape {
             },
             "noc-out" if size.is_none() => Ok(Shape::NocOut { columns: 8, rows: 8 }),
             "noc-out" => noc_out(text, &read("noc-out:8x8")?),
+            "edges" => Err(SpecError::EdgesAreAFile),
             _ => Err(SpecError::Unknown { what: "topology", name: name.to_owned(), known: &NAMES }),
         }?;
         Ok(shape)
@@ -207,4 +226,25 @@ fn noc_out(text: &str, numbers: &[usize]) -> Result<Shape, SpecError> {
     Ok(Shape::NocOut { columns, rows })
 }
 
-text_form!(Shape, SpecError);
+impl TryFrom<Form> for Shape {
+    type Error = SpecError;
+
+    fn try_from(form: Form) -> Result<Shape, SpecError> {
+        match form {
+            Form::Name(name) => name.parse(),
+            Form::Edges { edges } => {
+                let list = EdgeList::parse(edges.join("\n").as_bytes(), "edges")?;
+                Ok(Shape::Edges(Arc::new(list)))
+            }
+        }
+    }
+}
+
+impl From<Shape> for Form {
+    fn from(shape: Shape) -> Form {
+        match shape {
+            Shape::Edges(edges) => Form::Edges { edges: edges.lines() },
+            other => Form::Name(other.to_string()),
+        }
+    }
+}
