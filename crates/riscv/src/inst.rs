@@ -60,13 +60,12 @@ impl Reg {
     }
 }
 
-/// A hint that marks a region of interest, `slti x0, x0, 1` or `2`, as in `rackmem/region.h`. To other machines it is no
-/// operation.
+/// A hint that marks a region of interest, as `rackmem/region.h` has them. To other machines it is no operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mark {
-    /// The region begins.
+    /// `slti x0, x0, 1`
     Begin,
-    /// It ends.
+    /// `slti x0, x0, 2`
     End,
 }
 

@@ -134,7 +134,7 @@ impl Cpu {
         if let Some(stop) = fast.take_stop() {
             return Some(stop);
         }
-        self.core.count_fast_forwarded(fast.execute(wires));
+        self.core.count_fast_forwarded(fast.execute(self.core.stats().executed(), wires));
         let due = fast.due;
         if due == wires.now {
             return fast.take_stop();

@@ -78,13 +78,12 @@ impl Fast {
         self.blocks.clear();
     }
 
-    /// Executes a slice, whose time ends at `due`, and whether it has come to a stop there. How many instructions it
-    /// was.
-    pub fn execute(&mut self, wires: &mut Wires) -> u64 {
+    /// Executes a slice, whose time ends at `due`, after so many instructions of the core. How many it was.
+    pub fn execute(&mut self, before: u64, wires: &mut Wires) -> u64 {
         let now = wires.now;
         let mut done = 0;
         while done < SLICE && self.stop.is_none() {
-            done += self.run(now + done, SLICE - done, wires);
+            done += self.run([now + done, before + done], SLICE - done, wires);
         }
         self.due = now + done;
         done
@@ -97,12 +96,12 @@ impl Fast {
         stop
     }
 
-    /// Executes up to `limit` instructions, from cycle `now` on.
-    fn run(&mut self, now: Cycle, limit: u64, wires: &mut Wires) -> u64 {
+    /// Executes up to `limit` instructions from a cycle on, after so many others.
+    fn run(&mut self, begin: [u64; 2], limit: u64, wires: &mut Wires) -> u64 {
         let Wires { mmu, image: Some(image), changed, .. } = wires else { return 0 };
         let Fast { hart, blocks, trail, .. } = self;
-        let (reserved, count, told, code) = (None, None, [Line::MAX; CHANGED], Line::MAX);
-        let mut memory = Memory { mmu, image, trail, changed, told, reserved, count, code };
+        let (reserved, counts, told, code) = (None, None, [Line::MAX; CHANGED], Line::MAX);
+        let mut memory = Memory { mmu, image, trail, changed, told, reserved, counts, code };
         let (done, broken) = blocks.run(hart, &mut memory, limit);
         let (exit, inst) = match broken {
             None => return done,
@@ -120,7 +119,7 @@ impl Fast {
                 return done + 1;
             }
             Exit::Stop(Reason::Counter) => {
-                memory.count = Some(now + done);
+                memory.counts = Some(begin.map(|count| count + done));
                 let read = execute(hart, &inst, &mut memory);
                 debug_assert!(read.is_ok(), "counters can always be read");
                 return done + 1;
@@ -178,7 +177,8 @@ struct Memory<'a> {
     /// The latest of them, direct-mapped.
     told: [Line; CHANGED],
     reserved: Option<Line>,
-    count: Option<u64>,
+    /// Cycle and instructions, where a counter is read.
+    counts: Option<[u64; 2]>,
     /// The virtual line of the latest instructions.
     code: Line,
 }
@@ -214,9 +214,9 @@ impl Memory<'_> {
     #[cold]
     fn places(&mut self, address: u64, size: u8, wanted: Wanted) -> Result<[u64; 8], Reason> {
         let mut places = [0; 8];
-        for at in 0..usize::from(size) {
-            let byte = address.wrapping_add(at as u64);
-            places[at] = self.mmu.translate(byte, wanted).map_err(Reason::Fault)?;
+        for (at, place) in (0..).zip(&mut places[..usize::from(size)]) {
+            let byte = address.wrapping_add(at);
+            *place = self.mmu.translate(byte, wanted).map_err(Reason::Fault)?;
         }
         Ok(places)
     }
@@ -302,7 +302,8 @@ impl Port for Memory<'_> {
         Err(Reason::FenceI)
     }
 
-    fn counter(&mut self, _counter: Counter) -> Result<u64, Reason> {
-        self.count.ok_or(Reason::Counter)
+    fn counter(&mut self, counter: Counter) -> Result<u64, Reason> {
+        let [cycle, instructions] = self.counts.ok_or(Reason::Counter)?;
+        Ok(if counter == Counter::Instret { instructions } else { cycle })
     }
 }

@@ -11,7 +11,7 @@ type Stamp = u64;
 /// The latest touch of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touch {
-    /// The line.
+    /// Number of the block in physical memory.
     pub line: Line,
     /// Whether it was written since the trail began.
     pub is_written: bool,

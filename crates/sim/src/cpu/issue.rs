@@ -104,7 +104,7 @@ impl Core {
         scratch.pc = entry.pc;
         scratch.fflags = self.fflags;
         scratch.frm = self.frm;
-        let (now, retired) = (self.now, self.stats.retired);
+        let (now, retired) = (self.now, self.stats.executed());
         let counter = |counter| outside.counter(counter, now, retired);
         if split::issue(scratch, &entry.inst, counter).is_err() {
             self.trap_at(slot, Stop::Illegal);

@@ -298,8 +298,8 @@ impl Core {
         self.sleep.disturb();
     }
 
-    /// Has it stop, with [`Stop::Paused`], as soon as all that is in flight has retired and all stores have left. It may
-    /// come to another stop before. Or it need not any more.
+    /// Has it stop, with [`Stop::Paused`], as soon as all that is in flight has retired and all stores have left; or
+    /// takes that back. It may come to another stop before.
     pub fn pause(&mut self, is_asked: bool) {
         self.is_pausing = is_asked && self.stopped.is_none();
     }

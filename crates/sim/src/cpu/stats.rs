@@ -14,6 +14,11 @@ macro_rules! stats {
                 [$((stringify!($name), self.$name)),*].into_iter()
             }
 
+            /// Instructions, with and without timing.
+            pub fn executed(&self) -> u64 {
+                self.retired + self.fast_forwarded
+            }
+
             /// The counts since `before`.
             pub(super) fn since(&self, before: &Stats) -> Stats {
                 Stats { $($name: self.$name - before.$name),* }

@@ -69,7 +69,7 @@ pub struct Measured {
 /// An estimate of a whole program by samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// Samples.
+    /// The number of samples that were taken.
     pub samples: usize,
     /// Cycles per instruction, their mean.
     pub cycles_per_instruction: f64,

@@ -158,7 +158,7 @@ impl System {
     }
 
     pub fn instructions(&self, chip: &Chip) -> u64 {
-        self.counted(chip).map(|counted| counted.retired + counted.fast_forwarded).sum()
+        self.counted(chip).map(Counted::executed).sum()
     }
 
     /// Instructions that were executed without timing.

@@ -109,7 +109,7 @@ pub enum SimCommand {
     #[command(
         after_long_help = EXEC_EXAMPLES, long_about = EXEC_ABOUT, override_usage = EXEC_USAGE
     )]
-    Exec(ExecArgs),
+    Exec(Box<ExecArgs>),
     /// Hold the cores' memory ordering against RVWMO
     #[command(after_long_help = litmus::EXAMPLES, long_about = litmus::ABOUT)]
     Litmus(LitmusArgs),
