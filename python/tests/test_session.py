@@ -100,4 +100,4 @@ def test_pieces_without_timing_that_cannot_be_are_refused(rack):
         session.fast_forward(region="middle")
     assert not session.fast_forward(region="begin")
     with pytest.raises(rackmem.Error, match="with timing only"):
-        rackmem.Machine.load("tsm-sim").session("hello").fast_forward()
+        rackmem.Machine.load("tsm-sim").session("hello", nodes=2).fast_forward()
