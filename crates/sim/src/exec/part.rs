@@ -12,7 +12,8 @@ use crate::measure::two_sided_95;
 use crate::report::Stats;
 
 /// A part of a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Part {
     /// All of it.
     #[default]
@@ -31,7 +32,7 @@ pub enum Part {
 }
 
 /// Samples of a program of one thread, at equal distances (Wunderlich et al., "SMARTS", ISCA 2003).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Samples {
     /// Instructions from the begin of a sample to that of the next one.
     pub every: u64,
@@ -52,6 +53,8 @@ impl Samples {
 /// What was measured of a part.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
+    /// The part that was asked for, which it takes to measure it again.
+    pub of: Part,
     /// Instructions with timing, without those that warm up.
     pub instructions: u64,
     /// The cycles that they took.
@@ -98,6 +101,7 @@ impl Place {
     /// What was measured from here to now.
     fn measured(&self, session: &Session) -> Measured {
         Measured {
+            of: Part::Whole,
             instructions: session.instructions() - self.instructions,
             cycles: session.cycle() - self.cycle,
             fast_forwarded: 0,
@@ -144,12 +148,12 @@ pub fn run(
     let fast_forwarded = session.fast_forwarded();
     let instructions = session.instructions();
     let mut outcome = session.finish(options);
-    outcome.measured = measured.map(|part| {
+    outcome.measured = measured.map(|measured| {
         let all = |estimate: Estimate| Estimate {
             cycles: estimate.cycles_per_instruction * instructions as f64,
             ..estimate
         };
-        Measured { fast_forwarded, estimate: part.estimate.map(all), ..part }
+        Measured { of: part, fast_forwarded, estimate: measured.estimate.map(all), ..measured }
     });
     Ok(outcome)
 }

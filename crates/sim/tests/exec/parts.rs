@@ -138,6 +138,7 @@ fn the_region_of_interest_is_what_is_measured() {
     let outcome = part::run(&load("sonuma", &[]), &job, Part::Region, Options::default()).unwrap();
     said(&outcome);
     let measured = outcome.measured.unwrap();
+    assert_eq!(measured.of, Part::Region);
     // The hint that begins it belongs to what is before; the end of the epoch is a part of it.
     assert!((1001..1600).contains(&measured.instructions), "{measured:?}");
     assert!(measured.fast_forwarded > 3000, "{measured:?}");
