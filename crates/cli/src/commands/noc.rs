@@ -76,7 +76,6 @@ Examples:
   rackmem noc --topology chip-mesh --routing cdr-directory --router 3-stage --sweep 0.1,0.2,0.3
   rackmem noc --packet-flits 1:0.5,5:0.5 --traffic tornado --json
   rackmem noc --topology flatfly:4x4 --concentration 4 --traffic hot-spot:0.1:0,63
-  rackmem noc --topology edges:links --routing minimal --sweep 0.1,0.2
   rackmem noc --rate 0.2 --json > run.json && rackmem noc --again run.json";
 
 /// Arguments of `rackmem noc`.

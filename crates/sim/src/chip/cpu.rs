@@ -57,6 +57,11 @@ impl Cpu {
         self.fast.as_ref().map_or_else(|| self.core.hart(), |fast| fast.hart.clone())
     }
 
+    /// Address of the oldest instruction that is not done.
+    pub fn pc(&self) -> u64 {
+        self.fast.as_ref().map_or_else(|| self.core.oldest_pc(), |fast| fast.hart.pc)
+    }
+
     /// Its stores to borrowed memory, if they go through.
     pub fn through(&mut self) -> Option<&mut Through> {
         self.through.as_mut()
@@ -114,9 +119,9 @@ impl Cpu {
         }
     }
 
-    /// Whether its caches are warm, if it has executed without timing.
-    pub fn is_warm(&self) -> bool {
-        self.fast.as_ref().is_none_or(|fast| fast.is_warm())
+    /// Whether its caches are warm, and the time of what it has executed without timing is over.
+    pub fn is_warm(&self, now: Cycle) -> bool {
+        self.fast.as_ref().is_none_or(|fast| fast.is_warm(now))
     }
 
     /// A cycle without timing.
@@ -128,7 +133,7 @@ impl Cpu {
             }
             return None;
         }
-        if wires.now < fast.due {
+        if wires.now < fast.due || fast.is_stopped() {
             return None;
         }
         if let Some(stop) = fast.take_stop() {

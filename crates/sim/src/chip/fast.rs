@@ -138,9 +138,9 @@ impl Fast {
         self.warming = self.trail.take(lines);
     }
 
-    /// Whether the caches are warm.
-    pub fn is_warm(&self) -> bool {
-        self.warming.is_empty()
+    /// Whether the caches are warm, and the time of what it has executed is over.
+    pub fn is_warm(&self, now: Cycle) -> bool {
+        self.warming.is_empty() && (self.due <= now || self.due == Cycle::MAX)
     }
 
     /// Makes a touch again. Whether there are more.

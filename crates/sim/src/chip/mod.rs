@@ -126,7 +126,6 @@ use crate::noc;
 use arrivals::Inbox;
 use block::Block;
 use bridge::SentFrame;
-use cpu::Cpu;
 use home::Home;
 use layout::{BLOCK_BYTES, Layout, Line};
 use memory::Memory;
@@ -245,24 +244,24 @@ impl Chip {
     /// Executing cores and the network interfaces have their cycle, after all messages.
     #[inline]
     fn tick_programs(&mut self) {
-        let Chip { wires, tiles, ni, stops, .. } = self;
-        let mut left = wires.cpus_now;
+        let mut left = self.wires.cpus_now;
         while left != 0 {
             let number = left.trailing_zeros() as u16;
             left &= left - 1;
+            let Chip { wires, tiles, stops, .. } = self;
             let Tile { cpu, l1, .. } = &mut tiles[usize::from(number)];
             let stop = cpu.as_mut().and_then(|cpu| cpu.tick(l1, wires));
             stops.extend(stop.map(|stop| (number, stop)));
+            if !self.wires.changed.is_empty() {
+                self.tell_changed();
+            }
         }
-        if wires.ni_now {
-            ni.tick(wires);
-        }
-        if !wires.changed.is_empty() {
-            self.tell_changed();
+        if self.wires.ni_now {
+            self.ni.tick(&mut self.wires);
         }
     }
 
-    /// Cores without timing have changed blocks in this cycle.
+    /// A core without timing has changed blocks.
     fn tell_changed(&mut self) {
         let mut changed = std::mem::take(&mut self.wires.changed);
         changed.drain(..).for_each(|line| self.changed_by_system(line));
@@ -283,7 +282,8 @@ impl Chip {
 
     /// Whether the caches of all executing cores are warm.
     pub fn is_warm(&self) -> bool {
-        self.tiles.iter().filter_map(|tile| tile.cpu.as_ref()).all(Cpu::is_warm)
+        let mut cpus = self.tiles.iter().filter_map(|tile| tile.cpu.as_ref());
+        cpus.all(|cpu| cpu.is_warm(self.wires.now))
     }
 
     /// The operating system has changed a block of memory: its readers are notified as if it had been taken

@@ -90,7 +90,8 @@ struct Place {
 }
 
 impl Place {
-    fn of(session: &Session) -> Place {
+    fn of(session: &mut Session) -> Place {
+        session.settle();
         Place {
             cycle: session.cycle(),
             instructions: session.instructions(),
@@ -99,7 +100,8 @@ impl Place {
     }
 
     /// What was measured from here to now.
-    fn measured(&self, session: &Session) -> Measured {
+    fn measured(&self, session: &mut Session) -> Measured {
+        session.settle();
         Measured {
             of: Part::Whole,
             instructions: session.instructions() - self.instructions,
@@ -182,6 +184,10 @@ fn sample(
             break;
         }
         let one = stretch(session, at(session.instructions() + samples.length), options);
+        // The program has ended in it: its last instructions are not like the others.
+        if one.instructions < samples.length {
+            break;
+        }
         next += samples.every;
         taken.push(one);
     }

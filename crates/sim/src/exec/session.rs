@@ -11,8 +11,8 @@ use rackmem_riscv::kernel::Stream;
 use super::node::Node;
 use super::outcome::{End, NodeOutcome, Outcome};
 use super::{ExecError, Job, Options, is_mirrored};
-use crate::chip::host_memory;
 use crate::chip::wires::Pace;
+use crate::chip::{Chip, host_memory};
 use crate::engine::{Crew, Cycle};
 use crate::figures::Figures;
 use crate::machine::{Kind, Machine};
@@ -32,7 +32,8 @@ pub struct Until<'a> {
     /// All cores together have executed so many instructions since the begin of the program, to the end of the fabric
     /// latency in which they have.
     pub instructions: Option<u64>,
-    /// The region of interest begins, or ends: the first thread comes to its begin, the last one to its end.
+    /// The region of interest begins, or ends: the first thread comes to its begin, the last one to its end. The piece
+    /// goes on to the end of the fabric latency; the end of a region that is as short is not seen.
     pub mark: Option<Mark>,
 }
 
@@ -52,9 +53,10 @@ pub struct Session {
     began: Instant,
     cut_short: Option<String>,
     is_over: bool,
+    epochs: u64,
     pace: Pace,
     /// Threads in a region of interest.
-    inside: i64,
+    inside: u64,
     /// Whether there were some after none, and none after some, in the latest epoch.
     has_begun: bool,
     has_ended: bool,
@@ -83,6 +85,7 @@ impl Session {
             began: Instant::now(),
             cut_short: None,
             is_over: false,
+            epochs: 0,
             pace: Pace::Timed,
             inside: 0,
             has_begun: false,
@@ -130,11 +133,20 @@ impl Session {
 
     fn set_pace(&mut self, pace: Pace) {
         self.pace = pace;
-        // Nodes with nothing to do are behind, and their cores are about to have something.
+        self.each_chip(|chip| chip.set_pace(pace));
+    }
+
+    /// Brings the counts of cores that sleep up to now.
+    pub(super) fn settle(&mut self) {
+        self.each_chip(Chip::settle);
+    }
+
+    /// Does something with all chips. Those with nothing to do are behind, and are about to have something.
+    fn each_chip(&mut self, mut work: impl FnMut(&mut Chip)) {
         let now = self.cycle();
         for node in self.rack.nodes.iter_mut() {
             node.chip.wires.now = now;
-            node.chip.set_pace(pace);
+            work(&mut node.chip);
         }
     }
 
@@ -143,7 +155,8 @@ impl Session {
         let most = [options.max_cycles, until.cycle.map(|cycle| cycle.saturating_sub(1))];
         let most = most.into_iter().flatten().min().unwrap_or(Cycle::MAX);
         let mut seen = self.rack.nodes[0].system.host.stdout.len();
-        for epoch in 1.. {
+        loop {
+            self.epochs += 1;
             let next = self.rack.nodes.iter().filter_map(Node::next_cycle).min();
             if let Some(over) = over(&self.rack.nodes, next, options) {
                 return Some(over);
@@ -161,23 +174,30 @@ impl Session {
             {
                 return None;
             }
-            if epoch % EPOCHS_PER_REPORT == 0
+            if self.epochs % EPOCHS_PER_REPORT == 0
                 && options.progress.is_some_and(|progress| !progress(last))
             {
                 return Some(Over::Cut("interrupted".to_owned()));
             }
         }
-        Some(Over::Ended)
     }
 
     /// Counts the threads that have come to the begin or the end of a region of interest in the latest epoch.
     fn note_marks(&mut self) {
         (self.has_begun, self.has_ended) = (false, false);
-        for mark in self.rack.nodes.iter_mut().flat_map(|node| node.system.marks.drain(..)) {
+        let nodes = self.rack.nodes.iter_mut();
+        let mut marks: Vec<(Cycle, Mark)> =
+            nodes.flat_map(|node| node.system.marks.drain(..)).collect();
+        marks.sort_by_key(|&(cycle, mark)| (cycle, mark == Mark::End));
+        for (_, mark) in marks {
             let was_inside = self.inside > 0;
-            self.inside += if mark == Mark::Begin { 1 } else { -1 };
-            self.has_begun |= !was_inside && self.inside > 0;
-            self.has_ended |= was_inside && self.inside <= 0;
+            self.inside = match mark {
+                Mark::Begin => self.inside + 1,
+                Mark::End => self.inside.saturating_sub(1),
+            };
+            // Without timing a thread may stay at any begin, which then ends the piece.
+            self.has_begun |= mark == Mark::Begin && (!was_inside || self.pace == Pace::Fast);
+            self.has_ended |= was_inside && self.inside == 0;
         }
     }
 

@@ -63,7 +63,7 @@ pub struct System {
     /// The end of the process and its cycle, if it has ended.
     pub end: Option<(End, Cycle)>,
     /// Begins and ends of regions of interest that its threads have come to.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<(Cycle, Mark)>,
     /// Counters of the cores, kept when the process ends.
     counted: Vec<Counted>,
     /// The lives of instructions that cores are to record.
@@ -196,6 +196,10 @@ impl System {
             if self.end.is_some() {
                 return;
             }
+            // A core that waits in a call may be looked at once more.
+            if !matches!(self.threads[usize::from(number)], Thread::Running) {
+                continue;
+            }
             let hart = match &chip.tiles[usize::from(number)].cpu {
                 Some(cpu) => cpu.hart(),
                 None => continue,
@@ -257,7 +261,7 @@ impl System {
                 Thread::Idle => continue,
                 Thread::Running => match &chip.tiles[core].cpu {
                     Some(cpu) => {
-                        format!("executes at {}", self.symbols.describe(cpu.core().oldest_pc()))
+                        format!("executes at {}", self.symbols.describe(cpu.pc()))
                     }
                     None => continue,
                 },
@@ -338,7 +342,7 @@ impl System {
     /// A region of interest begins or ends.
     fn mark(&mut self, number: usize, mut hart: Hart, mark: Mark, chip: &mut Chip) {
         hart.pc += INST_BYTES;
-        self.marks.push(mark);
+        self.marks.push((chip.wires.now, mark));
         let wires = &chip.wires;
         let stays = mark == Mark::Begin && wires.pace == Pace::Fast && wires.holds_at_begin;
         let cycles = if stays { Cycle::MAX - wires.now } else { 0 };

@@ -175,6 +175,32 @@ fn instructions_are_counted_at_any_pace() {
 }
 
 #[test]
+fn a_fast_forward_ends_at_every_begin() {
+    // An end before all begins, and a begin within a region.
+    let program = elf(&[
+        &[mark(2)][..],
+        &count_down(200),
+        &[mark(1)],
+        &count_down(200),
+        &[mark(1)],
+        &count_down(200),
+        &[i(opcode::OP_IMM, 0, 10, 0, 0), i(opcode::OP_IMM, 0, 17, 0, 93), 0x73],
+    ]
+    .concat());
+    let args = words(&["test"]);
+    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+    let mut options = Options::default();
+    let mut session = Session::new(&load("sonuma", &[]), &job, &options).unwrap();
+    let begin = Until { mark: Some(Mark::Begin), ..Until::default() };
+    for instructions in [401, 802] {
+        assert!(session.fast_forward(begin, &mut options).unwrap());
+        assert_eq!(session.instructions(), instructions);
+    }
+    assert!(!session.fast_forward(begin, &mut options).unwrap());
+    said(&session.finish(options));
+}
+
+#[test]
 fn a_piece_ends_where_a_region_does() {
     let (program, args) = (with_region(), words(&["test"]));
     let job = Job { program: &program, args: &args, env: &[], nodes: 1 };

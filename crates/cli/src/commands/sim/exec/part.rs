@@ -20,7 +20,7 @@ pub struct PartArgs {
     #[arg(long, value_name = "N", requires = "fast_forward", value_parser = instructions)]
     pub measure: Option<u64>,
     /// Take a sample every so many instructions, such as 1M, and estimate the cycles of the whole program with a 95 %
-    /// interval; for one node, and programs of one thread
+    /// interval; for one node, and programs of one thread. Counters are those of the last sample
     #[arg(long, value_name = "N", conflicts_with = "functional", value_parser = instructions)]
     pub sample: Option<u64>,
     /// Instructions of a sample [default: 10k, or a tenth of --sample]
@@ -129,9 +129,12 @@ pub fn summary(measured: &Measured) -> String {
         size::rounded(*fast_forwarded as f64)
     );
     if let Some(Estimate { samples, cycles_per_instruction, half_width, cycles }) = estimate {
+        let interval = match samples {
+            1 => "one sample, so without an interval".to_owned(),
+            _ => format!("+- {half_width:.4} (95 %, {samples} samples)"),
+        };
         text += &format!(
-            "\nestimate: {cycles_per_instruction:.4} cycles per instruction, +- {half_width:.4} (95 %, {samples} \
-             samples): {} cycles in all",
+            "\nestimate: {cycles_per_instruction:.4} cycles per instruction, {interval}: {} cycles in all",
             size::rounded(*cycles)
         );
     }
