@@ -24,6 +24,7 @@ pub struct CacheIntegrated {
 
 impl Interface for CacheIntegrated {
     const STATISTICS: &'static [Simulated] = &[Simulated::Program, Simulated::CacheIntegrated];
+    const FAST_FORWARDS: bool = false;
 
     fn places(_placement: Placement) -> Places {
         Places { engines: Side::Edge, ni_caches: Side::Tiles, frontends: None }

@@ -34,7 +34,7 @@ const CHANGED: usize = 64;
 /// A core without timing.
 #[derive(Clone, Debug)]
 pub struct Fast {
-    /// Its registers.
+    /// Registers before the next instruction.
     pub hart: Hart,
     blocks: Blocks,
     trail: Trail,

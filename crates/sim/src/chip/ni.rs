@@ -62,6 +62,9 @@ pub trait Interface: Sized {
     /// Whether its packets are those of Manycore NI, which a chip's mirror image can answer.
     const CAN_BE_MIRRORED: bool = false;
 
+    /// Whether all that its programs reach is the node's own memory, so that they can be executed without timing.
+    const FAST_FORWARDS: bool = true;
+
     /// The places of its parts.
     fn places(placement: Placement) -> Places;
 
@@ -139,7 +142,10 @@ macro_rules! interfaces {
             /// # Errors
             /// The setting, the problem and the remedy.
             pub(crate) fn check_fast_forward(self) -> Result<(), String> {
-                if !self.has_window() && self != Placement::CacheIntegrated {
+                let is_possible = match self {
+                    $($(Placement::$place)|+ => <$type>::FAST_FORWARDS,)+
+                };
+                if is_possible {
                     return Ok(());
                 }
                 Err("ni.placement: has borrowed memory or scratchpads, which are reached with timing only; \

@@ -113,7 +113,7 @@ pub struct Outcome {
     pub inputs: BTreeMap<String, String>,
     /// Counters, by path of the part.
     pub stats: Stats,
-    /// What was measured, if it was a part of the program.
+    /// Counts and counters of the part that was measured; none if that is the whole program.
     pub measured: Option<Measured>,
 }
 

@@ -47,7 +47,7 @@ pub struct Report {
     /// missing.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, String>,
-    /// What was measured, if it was a part of the program: then counters are those of that part.
+    /// The part that was measured, of which `stats` are then; none if that is the whole program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<Measured>,
     /// Counters, by path of the part.

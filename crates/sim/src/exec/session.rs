@@ -60,8 +60,8 @@ pub struct Session {
     /// Whether there were some after none, and none after some, in the latest epoch.
     has_begun: bool,
     has_ended: bool,
-    /// The reason why programs on the machine are not executed without timing, if they are not.
-    is_timed_only: Result<(), String>,
+    /// Whether programs on the machine are executed without timing; otherwise the reason.
+    fast_forwards: Result<(), String>,
 }
 
 impl Session {
@@ -90,7 +90,7 @@ impl Session {
             inside: 0,
             has_begun: false,
             has_ended: false,
-            is_timed_only: machine.ni.placement.check_fast_forward(),
+            fast_forwards: machine.ni.placement.check_fast_forward(),
         })
     }
 
@@ -118,7 +118,7 @@ impl Session {
         until: Until<'_>,
         options: &mut Options<'_>,
     ) -> Result<bool, ExecError> {
-        self.is_timed_only.clone().map_err(ExecError::Machine)?;
+        self.fast_forwards.clone().map_err(ExecError::Machine)?;
         for node in self.rack.nodes.iter_mut() {
             node.chip.wires.holds_at_begin = until.mark == Some(Mark::Begin);
         }

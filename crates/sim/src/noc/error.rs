@@ -39,7 +39,7 @@ pub enum SpecError {
         file: String,
         /// Number of the line, from 1 on.
         line: usize,
-        /// What is wrong with it, and the remedy.
+        /// The problem of that line, and the remedy.
         problem: String,
     },
     /// A size is zero, or too small to be that topology.

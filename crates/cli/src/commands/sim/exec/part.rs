@@ -120,7 +120,7 @@ pub fn missing(part: Part) -> &'static str {
     }
 }
 
-/// What was measured, for people.
+/// The lines that standard error has of a measured part.
 pub fn summary(measured: &Measured) -> String {
     let Measured { instructions, cycles, fast_forwarded, estimate, .. } = measured;
     let per_cycle = size::three_digits(*instructions as f64 / (*cycles).max(1) as f64);
