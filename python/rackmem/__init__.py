@@ -39,12 +39,13 @@ from .errors import (
 from .machine import Machine, machines, programs
 from .report import report
 from .result import Execution, Result, Stage
-from .session import Mark, Measurement, Session
+from .session import Checkpoint, Mark, Measurement, Session
 from .sweep import Point, Sweep
 
 __all__ = [
     "ArrayError",
     "Barrier",
+    "Checkpoint",
     "Claims",
     "ClosedError",
     "CommandError",

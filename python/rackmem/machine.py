@@ -12,7 +12,7 @@ from . import _rackmem
 from .errors import Error, MachineError, PathError, ProgramError
 from .paths import look_up
 from .result import Execution, Result
-from .session import Session
+from .session import Checkpoint, Session
 
 Setting = Union[bool, int, float, str, list]
 Told = Callable[[int], Any]
@@ -148,6 +148,15 @@ class Machine:
         check_nodes(nodes)
         argv, variables = [name, *map(str, arguments)], to_variables(environment)
         return Session(self, _rackmem.Session(self._toml, binary, argv, variables, nodes))
+
+    def restore(self, checkpoint: Checkpoint | str | Path) -> Session:
+        """A program that goes on from a checkpoint, or from the file of one, on this machine.
+
+        Raises `MachineError` if it has too few cores or too little memory, and `RunError` if the file is no checkpoint,
+        or one that the program had open is not there any more.
+        """
+        taken = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint.load(checkpoint)
+        return Session(self, _rackmem.Session.restore(self._toml, taken._checkpoint))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Machine) and self._toml == other._toml

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _rackmem
@@ -37,6 +38,36 @@ class Measurement:
 
     def __getitem__(self, path: str) -> float:
         return self.stats[path]
+
+
+class Checkpoint:
+    """The state of a program; `Session.checkpoint` makes one, and `Machine.restore` goes on from it.
+
+    It holds what the program has done, and nothing of the machine: any machine with as many cores can go on from it, as
+    often as one likes. Files that were open are opened again by their names.
+    """
+
+    def __init__(self, checkpoint: _rackmem.Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        #: Name of the machine on which it was taken, and cycles and instructions before it.
+        self.machine, self.cycle, self.instructions = checkpoint.taken()
+
+    @classmethod
+    def load(cls, path: str | Path) -> Checkpoint:
+        """Reads a file, also one of `rackmem sim exec --checkpoint`. Raises `RunError` if it is none."""
+        return cls(_rackmem.Checkpoint.load(Path(path)))
+
+    def save(self, path: str | Path) -> None:
+        """Writes a file, also for `rackmem sim exec --restore`."""
+        self._checkpoint.save(Path(path))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its file."""
+        return self._checkpoint.size_bytes()
+
+    def __repr__(self) -> str:
+        return f"<Checkpoint of {self.machine} after {self.instructions} instructions, {self.nbytes} bytes>"
 
 
 class Session:
@@ -95,9 +126,9 @@ class Session:
         region: Region | None = None,
         told: Callable[[int], Any] | None = None,
     ) -> bool:
-        """Executes a piece without timing, an instruction a cycle, then warms the caches with what it has touched.
+        """Executes a piece without timing, an instruction a cycle. It ends as with `run`. Whether the program goes on.
 
-        It ends as with `run`. Whether the program goes on.
+        What is measured or run next begins with caches that are warm with what the piece has touched.
 
             session.fast_forward(100_000_000)
             with session.measure() as part:
@@ -107,6 +138,25 @@ class Session:
         """
         self._is_running = self._session.fast_forward(*self._place(instructions, region), told)
         return self._is_running
+
+    def checkpoint(self) -> Checkpoint:
+        """The state of the program where a fast-forward from its begin has ended.
+
+        Raises `RunError` if cores have executed with timing, or the program is in a context of the network interface.
+        """
+        return Checkpoint(self._session.checkpoint())
+
+    def fork(self, machines: Iterable[Machine]) -> list[Session]:
+        """Sessions in which the program goes on from here on each of these machines; this one stays where it is.
+
+            session.fast_forward(region="begin")
+            for fork in session.fork(machine.set("llc.ways", ways) for ways in (4, 8, 16)):
+                print(fork.finish()["cycles"])
+
+        Raises as `checkpoint`, and `MachineError` if a machine has too few cores or too little memory.
+        """
+        checkpoint = self.checkpoint()
+        return [machine.restore(checkpoint) for machine in machines]
 
     def _place(self, instructions: int | None, region: Region | None) -> tuple[int | None, bool | None]:
         """The end of a piece, as the model takes it."""
@@ -139,7 +189,8 @@ class Session:
 
     def mark(self) -> Mark:
         """This place, to measure from or to."""
-        return Mark(self.cycle, self._session.read())
+        reading = self._session.read()
+        return Mark(self.cycle, reading)
 
     def between(self, begin: Mark, end: Mark | None = None) -> Measurement:
         """What was counted between two marks, or since one; means and shares are those of that time."""

@@ -101,3 +101,38 @@ def test_pieces_without_timing_that_cannot_be_are_refused(rack):
     assert not session.fast_forward(region="begin")
     with pytest.raises(rackmem.Error, match="with timing only"):
         rackmem.Machine.load("tsm-sim").session("hello", nodes=2).fast_forward()
+
+
+def test_a_program_goes_on_from_a_checkpoint(rack, tmp_path):
+    session = rack.session("pagerank", "--kronecker", "6", "--variant", "serial")
+    assert session.fast_forward(50_000)
+    checkpoint = session.checkpoint()
+    checkpoint.save(tmp_path / "here")
+    loaded = rackmem.Checkpoint.load(tmp_path / "here")
+    assert (loaded.machine, loaded.cycle, loaded.instructions) == (rack.name, session.cycle, session.instructions)
+    assert loaded.nbytes == checkpoint.nbytes > 100_000
+    whole = session.finish()
+    assert rack.restore(loaded).finish() == whole
+    assert rack.restore(tmp_path / "here").finish() == whole
+
+
+def test_forks_are_on_machines_of_their_own(rack):
+    session = rack.session("pagerank", "--kronecker", "6", "--variant", "serial")
+    session.fast_forward(50_000)
+    forks = session.fork(rack.set("llc.size_bytes", size) for size in ("64K", "1M"))
+    small, large = (fork.finish() for fork in forks)
+    assert small.stdout.splitlines()[-1] == large.stdout.splitlines()[-1]
+    assert small["cycles"] > large["cycles"]
+    with pytest.raises(rackmem.MachineError, match="memory.size_bytes"):
+        session.fork([rack.set("memory.size_bytes", "1M")])
+
+
+def test_places_that_have_no_checkpoint_are_refused(rack, tmp_path):
+    session = rack.session("pagerank", "--kronecker", "6", "--variant", "serial")
+    session.run(instructions=1000)
+    with pytest.raises(rackmem.RunError, match="fast-forward from the begin"):
+        session.checkpoint()
+    (tmp_path / "none").write_text("none")
+    for name, why in (("none", "is no checkpoint"), ("nothing", "No such file")):
+        with pytest.raises(rackmem.RunError, match=why):
+            rack.restore(tmp_path / name)

@@ -7,7 +7,7 @@ macro_rules! prebuilt {
 }
 
 /// Names, and the bytes of static RV64GC programs.
-pub const PROGRAMS: [(&str, &[u8]); 16] = prebuilt![
+pub const PROGRAMS: [(&str, &[u8]); 17] = prebuilt![
     "bitonic",
     "fft",
     "hello",
@@ -18,6 +18,7 @@ pub const PROGRAMS: [(&str, &[u8]); 16] = prebuilt![
     "rack_test",
     "remote_read",
     "scr_test",
+    "state_test",
     "stream",
     "sync_bench",
     "tsm_arenas",

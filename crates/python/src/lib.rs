@@ -40,6 +40,7 @@ fn _rackmem(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("MachineError", py.get_type::<MachineError>())?;
     module.add("RunError", py.get_type::<RunError>())?;
     module.add_class::<session::Session>()?;
+    module.add_class::<session::Checkpoint>()?;
     module.add_class::<session::Reading>()?;
     module.add_function(wrap_pyfunction!(machines::machines, module)?)?;
     module.add_function(wrap_pyfunction!(machines::load, module)?)?;

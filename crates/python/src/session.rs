@@ -1,11 +1,13 @@
 //! Programs that are executed piece by piece.
 
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
 use pyo3::prelude::*;
 use rackmem_experiments::study::run::{as_json, failure, not_executed};
+use rackmem_sim::exec::part::Part;
 use rackmem_sim::exec::report::Report;
-use rackmem_sim::exec::{self, Job, Mark, Options, Until};
+use rackmem_sim::exec::{self, Job, Mark, Options, Taken, Until};
 use rackmem_sim::figures::Figures;
 use rackmem_sim::machine::Machine;
 
@@ -24,6 +26,10 @@ pub struct Session {
     nodes: u16,
     session: Mutex<Option<exec::Session>>,
 }
+
+/// The state of a program, to go on from.
+#[pyclass(frozen)]
+pub struct Checkpoint(exec::Checkpoint);
 
 /// A reading of all counters.
 #[pyclass(frozen)]
@@ -99,9 +105,43 @@ impl Session {
         self.with(|session| session.printed())
     }
 
-    /// Reads all counters.
-    fn read(&self) -> PyResult<Reading> {
-        self.with(|session| Reading(session.figures()))
+    /// Reads all counters; after a piece without timing the caches are warmed first.
+    fn read(&self, py: Python<'_>) -> PyResult<Reading> {
+        watched(py, None, |progress| {
+            let mut options = Options { progress: Some(progress), ..options() };
+            self.with(|session| {
+                session.warm(&mut options);
+                Reading(session.figures())
+            })
+        })?
+    }
+
+    /// The state of the program where a fast-forward has ended.
+    fn checkpoint(&self) -> PyResult<Checkpoint> {
+        let Session { program, arguments, environment, nodes, .. } = self;
+        let job = Job { program, args: arguments, env: environment, nodes: *nodes };
+        let refused = |error| refused(not_executed(&self.machine, &arguments[0], error));
+        let checkpoint = self.with(|session| session.checkpoint(&job, Part::Whole))?;
+        checkpoint.map(Checkpoint).map_err(refused)
+    }
+
+    /// A machine on which the program of a checkpoint goes on.
+    #[staticmethod]
+    fn restore(machine: &str, checkpoint: &Checkpoint) -> PyResult<Session> {
+        let machine = of_text(machine)?;
+        let session = exec::Session::restore(&machine, &checkpoint.0, &options());
+        checkpoint.0.with_job(|job| {
+            let refused = |error| refused(not_executed(&machine, &job.args[0], error));
+            let session = Mutex::new(Some(session.map_err(refused)?));
+            Ok(Session {
+                session,
+                program: job.program.to_vec(),
+                arguments: job.args.to_vec(),
+                environment: job.env.to_vec(),
+                nodes: job.nodes,
+                machine: machine.clone(),
+            })
+        })
     }
 
     /// The report as JSON; the session is over.
@@ -120,6 +160,33 @@ impl Session {
                 as_json(&report).map_err(refused)
             }
         }
+    }
+}
+
+#[pymethods]
+impl Checkpoint {
+    /// Reads a file.
+    #[staticmethod]
+    fn load(path: PathBuf) -> PyResult<Checkpoint> {
+        let wrong = |why| RunError::new_err(format!("{}: {why}", path.display()));
+        exec::Checkpoint::read(&path).map(Checkpoint).map_err(wrong)
+    }
+
+    /// Writes a file.
+    fn save(&self, path: PathBuf) -> PyResult<()> {
+        let wrong = |error| RunError::new_err(format!("cannot write {}: {error}", path.display()));
+        self.0.write(&path).map_err(wrong)
+    }
+
+    /// Machine, cycle and instructions at which it was taken.
+    fn taken(&self) -> (String, u64, u64) {
+        let Taken { machine, cycle, instructions, .. } = self.0.taken();
+        (machine, cycle, instructions)
+    }
+
+    /// Bytes of its file.
+    fn size_bytes(&self) -> usize {
+        self.0.size_bytes()
     }
 }
 

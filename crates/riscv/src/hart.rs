@@ -1,10 +1,12 @@
 //! The state of a hardware thread.
 
+use serde::{Deserialize, Serialize};
+
 use crate::csr;
 use crate::float::Rounding;
 
 /// The registers of one hardware thread (hart) in user mode.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hart {
     /// Address of the next instruction.
     pub pc: u64,

@@ -7,6 +7,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::kernel::{Change, Errno, Host, Kind, OpenMode, Opened, Status, Stream};
 pub use folder::FOLDER;
 use folder::{Folder, Lost, Place};
@@ -31,6 +33,19 @@ pub enum Input {
     PassOn,
 }
 
+/// The part of a [`LocalHost`] that a program has changed; the rest comes from its user.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct HostState {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    warnings: Vec<String>,
+    inputs: BTreeMap<String, bool>,
+    consumed_bytes: u64,
+    made: BTreeSet<PathBuf>,
+    /// Device and number of files on the host, and their numbers here; and the last one.
+    inodes: (Vec<[u64; 3]>, u64),
+}
+
 /// Standard streams and files of the process; time as the engine counts it.
 pub struct LocalHost {
     /// The time that the program sees.
@@ -52,6 +67,8 @@ pub struct LocalHost {
     output: Output,
     folder: Folder,
     made: BTreeSet<PathBuf>,
+    /// Bytes of standard input that the program has read.
+    consumed_bytes: u64,
 }
 
 impl LocalHost {
@@ -71,7 +88,46 @@ impl LocalHost {
             output,
             folder: Folder::new(folder),
             made: BTreeSet::new(),
+            consumed_bytes: 0,
         }
+    }
+
+    /// What the program has changed so far.
+    pub fn state(&self) -> HostState {
+        HostState {
+            stdout: self.stdout.clone(),
+            stderr: self.stderr.clone(),
+            warnings: self.warnings.clone(),
+            inputs: self.inputs.clone(),
+            consumed_bytes: self.consumed_bytes,
+            made: self.made.clone(),
+            inodes: self.folder.inodes(),
+        }
+    }
+
+    /// Goes on from a state: skips what the program has read of standard input.
+    ///
+    /// # Errors
+    /// Standard input cannot be read, or has less.
+    pub fn restore(&mut self, state: HostState) -> io::Result<()> {
+        let HostState { stdout, stderr, warnings, inputs, consumed_bytes, made, inodes } = state;
+        self.stdout = stdout;
+        self.stderr = stderr;
+        self.warnings = warnings;
+        self.inputs = inputs;
+        self.made = made;
+        self.folder.set_inodes(inodes);
+        let mut buffer = vec![0; 1 << 16];
+        while self.consumed_bytes < consumed_bytes {
+            let left = usize::try_from(consumed_bytes - self.consumed_bytes).unwrap_or(usize::MAX);
+            let length = left.min(buffer.len());
+            if self.input(&mut buffer[..length])? == 0 {
+                let why =
+                    format!("has less than the {consumed_bytes} bytes that the program had read");
+                return Err(io::Error::other(why));
+            }
+        }
+        Ok(())
     }
 
     /// Lets the program read a file, or what is in a folder, outside of the run's folder.
@@ -208,7 +264,9 @@ impl Host for LocalHost {
             Input::PassOn => io::stdin().lock(),
         };
         if stdin.is_terminal() {
-            return stdin.read(buffer);
+            let count = stdin.read(buffer)?;
+            self.consumed_bytes += count as u64;
+            return Ok(count);
         }
         // How the bytes come in pieces is the host's matter.
         let mut filled = 0;
@@ -218,6 +276,7 @@ impl Host for LocalHost {
                 count => filled += count,
             }
         }
+        self.consumed_bytes += filled as u64;
         Ok(filled)
     }
 

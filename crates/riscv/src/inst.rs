@@ -1,5 +1,7 @@
 //! The pre-decoded form of an instruction, and its properties for timing models.
 
+use serde::{Deserialize, Serialize};
+
 use crate::op::{Class, Format, Kind, Op};
 
 /// One instruction, decoded once and executed many times: 16 bytes.
@@ -61,7 +63,7 @@ impl Reg {
 }
 
 /// A hint that marks a region of interest, as `rackmem/region.h` has them. To other machines it is no operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mark {
     /// `slti x0, x0, 1`
     Begin,

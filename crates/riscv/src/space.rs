@@ -4,6 +4,8 @@ mod table;
 
 use core::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use table::{Entry, PageTable};
 
 use crate::kernel::UserMemory;
@@ -15,7 +17,7 @@ pub const PAGE: u64 = 4096;
 pub const TOP: u64 = 1 << 47;
 
 /// Accesses that a page permits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Permissions {
     /// Loads.
     pub read: bool,
@@ -33,7 +35,7 @@ impl Permissions {
 }
 
 /// Kinds of accesses to a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Wanted {
     /// Load.
     Read,
@@ -44,7 +46,7 @@ pub enum Wanted {
 }
 
 /// Causes of a [`Fault`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Cause {
     /// Nothing is mapped there.
     Unmapped,
@@ -59,7 +61,7 @@ pub enum Cause {
 }
 
 /// An access that the address space does not allow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fault {
     /// The first byte that could not be reached.
     pub address: u64,

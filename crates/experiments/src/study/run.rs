@@ -102,7 +102,7 @@ pub fn unmade(machine: &Machine, error: RunError) -> Unmade {
 pub fn not_executed(machine: &Machine, program: &str, error: ExecError) -> Unmade {
     match error {
         ExecError::Machine(what) => Unmade::Machine(format!("{}: {what}", machine.name)),
-        ExecError::Program(_) | ExecError::Allowed(..) => {
+        ExecError::Program(_) | ExecError::Allowed(..) | ExecError::Checkpoint(_) => {
             Unmade::Failed(format!("{program}: {error}"))
         }
     }

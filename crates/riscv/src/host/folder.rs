@@ -164,6 +164,18 @@ impl Folder {
         Status { kind, size, inode }
     }
 
+    /// Device and number of files on the host, and their numbers here; and the last one.
+    pub(super) fn inodes(&self) -> (Vec<[u64; 3]>, u64) {
+        let inodes = self.inodes.iter().map(|(&(device, host), &inode)| [device, host, inode]);
+        (inodes.collect(), self.last_inode)
+    }
+
+    pub(super) fn set_inodes(&mut self, (inodes, last): (Vec<[u64; 3]>, u64)) {
+        let inodes = inodes.into_iter().map(|[device, host, inode]| ((device, host), inode));
+        self.inodes = inodes.collect();
+        self.last_inode = last;
+    }
+
     /// Forgets the number of a file that is about to be removed: the host may use its own again.
     pub(super) fn forget(&mut self, metadata: &Metadata) {
         if metadata.is_dir() || metadata.nlink() <= 1 {

@@ -1,5 +1,7 @@
 //! Futexes: harts that wait until another one has changed a word.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Context, Effect, Errno, Kernel, Result};
 
 const WAIT: u64 = 0;
@@ -16,6 +18,7 @@ const CLOCK_REALTIME: u64 = 0x100;
 
 const ANY: u32 = u32::MAX;
 
+#[derive(Serialize, Deserialize)]
 struct Waiter {
     hart: usize,
     address: u64,
@@ -23,7 +26,7 @@ struct Waiter {
 }
 
 /// Harts that wait, the longest waiting first.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Futexes {
     waiters: Vec<Waiter>,
 }

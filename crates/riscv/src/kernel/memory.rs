@@ -1,5 +1,7 @@
 //! The heap and mappings.
 
+use serde::{Deserialize, Serialize};
+
 use super::ranges::Ranges;
 use super::{Context, Errno, Result, number};
 use crate::space::{PAGE, Permissions};
@@ -28,6 +30,7 @@ const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 const MADV_DONTNEED: u64 = 4;
 
 /// Heap and mappings of a process.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Memory {
     heap_start: u64,
     heap_end: u64,

@@ -27,6 +27,8 @@ mod waiting;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 pub use errno::Errno;
 pub use number::name as call_name;
 pub use services::{Change, Entry, Host, Kind, OpenMode, Opened, Status, Stream, UserMemory};
@@ -103,6 +105,7 @@ struct Context<'a> {
 }
 
 /// The process as the kernel sees it.
+#[derive(Serialize, Deserialize)]
 pub struct Kernel {
     memory: Memory,
     files: Files,

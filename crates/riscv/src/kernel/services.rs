@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 use crate::space::{Fault, Permissions};
 
 /// Services that the kernel needs from its driver: time, streams, files, harts.
@@ -57,7 +59,7 @@ pub trait Host {
 }
 
 /// A standard stream that a program writes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Stream {
     /// Standard output.
     Out,
@@ -87,7 +89,7 @@ pub enum Opened {
 }
 
 /// A name in a folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Name without the folder's.
     pub name: String,
@@ -98,7 +100,7 @@ pub struct Entry {
 }
 
 /// Kinds of files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// A sequence of bytes.
     File,
@@ -113,7 +115,7 @@ pub enum Kind {
 }
 
 /// What programs learn of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// Kind of file.
     pub kind: Kind,

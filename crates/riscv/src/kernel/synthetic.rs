@@ -2,13 +2,15 @@
 
 use std::fmt::Write;
 
+use serde::{Deserialize, Serialize};
+
 use super::memory::Memory;
 use super::{Entry, Host, Kind};
 use crate::space::PAGE;
 use crate::stack::STACK_TOP;
 
 /// What a process knows of its program.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// Its arguments, its name first.
     pub args: Vec<String>,

@@ -1,5 +1,7 @@
 //! Threads: their harts, beginnings and ends.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Context, Effect, Errno, Kernel, Result, number};
 use crate::hart::abi;
 
@@ -14,6 +16,7 @@ const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
 const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 
 /// A thread that runs or sleeps on a hart.
+#[derive(Serialize, Deserialize)]
 struct Thread {
     id: u64,
     /// Address of the futex that becomes zero, and whose waiter wakes, at the end of the thread; 0 for none.
@@ -31,6 +34,7 @@ struct Clone {
 }
 
 /// The threads of a process by hart.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Threads {
     on: Vec<Option<Thread>>,
     last_id: u64,

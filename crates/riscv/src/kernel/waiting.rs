@@ -1,5 +1,7 @@
 //! Harts that wait in a call: how they go on, and what interrupts them.
 
+use serde::{Deserialize, Serialize};
+
 use super::signals::Sent;
 use super::{Context, Effect, Errno, Host, Kernel, Result, UserMemory, number};
 use crate::hart::{Hart, abi};
@@ -9,7 +11,7 @@ use crate::space::{Cause, Fault, Permissions};
 pub(super) const ECALL_BYTES: u64 = 4;
 
 /// What a hart waits for that sleeps in a call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum Sleeper {
     /// It makes the call again when something has changed; its `pc` is at the `ecall`. The time at which it gives up.
     Retry(Option<u64>),

@@ -2,19 +2,29 @@
 
 use rackmem_riscv::space::{Cause, Fault, Wanted};
 use rackmem_riscv::{Hart, Inst};
+use serde::{Deserialize, Serialize};
 
 use super::cache::PrivateCache;
-use super::fast::Fast;
+use super::fast::{self, Fast};
 use super::integrated;
 use super::layout::Line;
 use super::through::Through;
 use super::wires::{Event, Pace, Wires};
 use super::write_through::{Look, WriteThrough};
-use crate::cpu::{Core, LINE_BYTES, Lives, Next, Port, Program, Stop, Stretch, Translate, Words};
+use crate::cpu::{
+    Core, LINE_BYTES, Lives, Next, Port, Program, Stats, Stop, Stretch, Translate, Words,
+};
 use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::scratchpad::Target;
 use crate::scratchpad::region::{END, FIRST, LOCK_BOX};
+
+/// The state of a core between two of its instructions, while it executes without timing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct State {
+    stats: Stats,
+    pub fast: fast::State,
+}
 
 /// A core that executes a program.
 #[derive(Clone, Debug)]
@@ -37,10 +47,15 @@ impl Cpu {
     /// Core `number`, which begins with these registers in the cycle after this one.
     pub fn new(number: u16, machine: &Machine, hart: &Hart, wires: &mut Wires) -> Cpu {
         wires.tick_next(number);
-        let mut core = Core::new(&machine.cpu_spec(), hart, wires.now);
-        if wires.pace != Pace::Timed {
-            core.pause(true);
+        if wires.pace == Pace::Timed {
+            return Cpu::of(number, machine, Core::new(&machine.cpu_spec(), hart, wires.now));
         }
+        let core = Core::paused(&machine.cpu_spec(), Stats::default(), wires.now);
+        let fast = Some(Box::new(Fast::new(hart.clone(), wires.now + 1)));
+        Cpu { fast, ..Cpu::of(number, machine, core) }
+    }
+
+    fn of(number: u16, machine: &Machine, core: Core) -> Cpu {
         Cpu {
             number,
             core,
@@ -49,6 +64,28 @@ impl Cpu {
             ticked_at: 0,
             ticked: None,
             fast: None,
+        }
+    }
+
+    /// Its state, if it executes without timing.
+    pub fn state(&self) -> Option<State> {
+        let fast = self.fast.as_ref()?.state();
+        Some(State { stats: *self.core.stats(), fast })
+    }
+
+    /// Core `number`, which goes on from this state.
+    pub fn restore(number: u16, machine: &Machine, state: State, wires: &mut Wires) -> Cpu {
+        let core = Core::paused(&machine.cpu_spec(), state.stats, wires.now);
+        let fast = Fast::restore(state.fast);
+        let cpu = Cpu { fast: Some(Box::new(fast)), ..Cpu::of(number, machine, core) };
+        cpu.tick_when_due(wires);
+        cpu
+    }
+
+    /// Makes it go on without timing, when what it has executed is over.
+    fn tick_when_due(&self, wires: &mut Wires) {
+        if let Some(due) = self.fast.as_ref().and_then(|fast| fast.is_due_at()) {
+            self.tick_at(due, wires);
         }
     }
 
@@ -102,6 +139,9 @@ impl Cpu {
             (Pace::Fast, None) => {
                 self.settle(l1, wires);
                 self.core.pause(true);
+                if self.core.stopped() == Some(Stop::Paused) {
+                    self.fast = Some(Box::new(Fast::new(self.core.hart(), wires.now + 1)));
+                }
             }
             (Pace::Warming, Some(fast)) => {
                 fast.begin_warming(shared_lines + l1.lines());
@@ -115,7 +155,11 @@ impl Cpu {
                     self.resume(&fast.hart, at, wires);
                 }
             }
-            (Pace::Fast, Some(_)) | (Pace::Warming, None) => {}
+            (Pace::Fast, Some(fast)) => {
+                fast.release(wires.now);
+                self.tick_when_due(wires);
+            }
+            (Pace::Warming, None) => {}
         }
     }
 

@@ -14,6 +14,7 @@ use rackmem_riscv::exec::{Exit, Trap, execute};
 use rackmem_riscv::functional::{Blocks, Break};
 use rackmem_riscv::space::{Cause, Fault, Wanted};
 use rackmem_riscv::{AmoOp, Hart, Port};
+use serde::{Deserialize, Serialize};
 
 use super::cache::PrivateCache;
 use super::image::Image;
@@ -30,6 +31,19 @@ const SLICE: u64 = 1000;
 
 /// Entries of the list of lines that were changed in a slice; a power of two.
 const CHANGED: usize = 64;
+
+/// The state of a core without timing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct State {
+    /// Registers before the next instruction.
+    pub hart: Hart,
+    /// As in [`Fast`].
+    pub due: Cycle,
+    stop: Option<Stop>,
+    is_stopped: bool,
+    /// The latest touches, the oldest last.
+    pub touches: Vec<Touch>,
+}
 
 /// A core without timing.
 #[derive(Clone, Debug)]
@@ -66,6 +80,35 @@ impl Fast {
         self.hart = hart.clone();
         self.due = at;
         self.is_stopped = false;
+    }
+
+    /// All of it but decoded instructions.
+    pub fn state(&self) -> State {
+        State {
+            hart: self.hart.clone(),
+            due: self.due,
+            stop: self.stop,
+            is_stopped: self.is_stopped,
+            touches: self.trail.clone().take(usize::MAX),
+        }
+    }
+
+    /// Goes on from a state.
+    pub fn restore(state: State) -> Fast {
+        let State { hart, due, stop, is_stopped, touches } = state;
+        Fast { stop, is_stopped, trail: Trail::of(&touches), ..Fast::new(hart, due) }
+    }
+
+    /// Goes on from the begin of a region of interest, if it stays there.
+    pub fn release(&mut self, now: Cycle) {
+        if self.due == Cycle::MAX {
+            self.due = now + 1;
+        }
+    }
+
+    /// The cycle in which it has something to do.
+    pub fn is_due_at(&self) -> Option<Cycle> {
+        (!self.is_stopped && self.due < Cycle::MAX).then_some(self.due)
     }
 
     /// Whether its stop is with the operating system.

@@ -5,6 +5,8 @@
 //! show the content of the one place. Data that have left the coherence domain, such as the payload of a
 //! packet, are a copy of their own.
 
+use rackmem_riscv::space::PAGE;
+
 use super::block::Block;
 use super::layout::{BLOCK_BYTES, Line};
 use crate::coherence::Content;
@@ -57,6 +59,21 @@ impl Image {
     pub fn change(&mut self, line: Line, change: Block) {
         let block = self.block_mut(line);
         *block = Block::from_words(*block).modified(change).words;
+    }
+
+    /// The pages of `PAGE` bytes that are not zero: their addresses and contents.
+    pub fn pages(&self) -> impl Iterator<Item = (u64, Vec<u8>)> {
+        const PAGE_LINES: u64 = PAGE / BLOCK_BYTES;
+        let chunks = (0..).zip(&self.chunks).filter(|(_, chunk)| chunk.is_some());
+        let firsts = chunks.flat_map(|(at, _): (u64, _)| {
+            (0..CHUNK / PAGE_LINES).map(move |page| at * CHUNK + page * PAGE_LINES)
+        });
+        let is_zero =
+            |first: &u64| (*first..first + PAGE_LINES).all(|line| *self.words(line) == [0; 8]);
+        firsts.filter(move |first| !is_zero(first)).map(|first| {
+            let words = (first..first + PAGE_LINES).flat_map(|line| *self.words(line));
+            (first * BLOCK_BYTES, words.flat_map(u64::to_le_bytes).collect())
+        })
     }
 
     /// Copies memory that begins at a physical address to `bytes`.

@@ -43,6 +43,13 @@ impl Mmu {
         self.table.get(&(address / PAGE)).copied()
     }
 
+    /// All pages by their virtual addresses, in ascending order.
+    pub fn pages(&self) -> Vec<(u64, Page)> {
+        let mut pages: Vec<_> = self.table.iter().map(|(&at, &page)| (at * PAGE, page)).collect();
+        pages.sort_unstable_by_key(|&(address, _)| address);
+        pages
+    }
+
     /// Maps a page, or takes it away.
     pub fn set(&mut self, address: u64, page: Option<Page>) {
         let number = address / PAGE;

@@ -110,7 +110,7 @@ pub(crate) mod tags;
 mod through;
 pub mod tile;
 pub mod trace;
-mod trail;
+pub(crate) mod trail;
 mod uncached;
 mod under_way;
 mod values;

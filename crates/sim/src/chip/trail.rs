@@ -1,5 +1,7 @@
 //! The time at which a core last touched each line of memory, while it executes without timing.
 
+use serde::{Deserialize, Serialize};
+
 use super::layout::Line;
 
 /// Lines of a chunk, which comes into being when one of them is touched.
@@ -9,7 +11,7 @@ const CHUNK: u64 = 1024;
 type Stamp = u64;
 
 /// The latest touch of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Touch {
     /// Number of the block in physical memory.
     pub line: Line,
@@ -31,6 +33,18 @@ impl Default for Trail {
 }
 
 impl Trail {
+    /// With these touches, the oldest last.
+    pub fn of(touches: &[Touch]) -> Trail {
+        let mut trail = Trail::default();
+        for touch in touches.iter().rev() {
+            match touch.is_written {
+                true => trail.write(touch.line),
+                false => trail.read(touch.line),
+            }
+        }
+        trail
+    }
+
     /// Notes that a line was read.
     #[inline(always)]
     pub fn read(&mut self, line: Line) {

@@ -86,6 +86,7 @@ mod store_queue;
 
 use rackmem_riscv::space::Fault;
 use rackmem_riscv::{Hart, Mark};
+use serde::{Deserialize, Serialize};
 
 pub use outside::{Line, Outside, Port, Program, Translate, Words};
 pub use pipeline::{Life, Lives, Stretch};
@@ -109,7 +110,7 @@ pub const LINE_BYTES: u64 = 64;
 
 /// The reason why a core has stopped: it has come to an instruction that it does not execute. Everything
 /// before it is done, and its stores have left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stop {
     /// A system call; the `pc` is that of the `ecall`.
     Ecall,
@@ -262,6 +263,15 @@ impl Core {
         core
     }
 
+    /// A core that stands still, as after [`Core::pause`], and has counted so much.
+    ///
+    /// # Panics
+    /// As [`Core::new`].
+    pub fn paused(spec: &CpuSpec, stats: Stats, now: Cycle) -> Core {
+        let core = Core::new(spec, &Hart::new(0), now);
+        Core { stopped: Some(Stop::Paused), stats, ..core }
+    }
+
     /// Fills the tables of the predictors with nonsense; `targets` are where jumps may be said to
     /// go. What a program computes does not depend on it.
     pub fn scramble_predictors(&mut self, seed: u64, targets: &[u64]) {
@@ -299,9 +309,12 @@ impl Core {
     }
 
     /// Has it stop, with [`Stop::Paused`], as soon as all that is in flight has retired and all stores have left; or
-    /// takes that back. It may come to another stop before.
+    /// takes that back. It may come to another stop before; one that has not begun stops at once.
     pub fn pause(&mut self, is_asked: bool) {
         self.is_pausing = is_asked && self.stopped.is_none();
+        if self.is_pausing && self.stats == Stats::default() {
+            self.stopped = Some(Stop::Paused);
+        }
     }
 
     /// Instructions of the program have changed, by other means than this core's stores.

@@ -1,11 +1,11 @@
 //! Counters of a core.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// Counters of a core.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct Stats { $($(#[$doc])* pub $name: u64),* }
 
         impl Stats {

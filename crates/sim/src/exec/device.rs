@@ -96,6 +96,13 @@ impl Device {
         number.wrapping_sub(FIRST_CALL) < CALLS
     }
 
+    /// Whether no program has done anything with it, here or elsewhere.
+    pub fn is_unused(&self) -> bool {
+        let has_peers = self.peers.iter().flatten().any(|&has_joined| has_joined);
+        let is_alone = !has_peers && !self.ended.contains(&true) && self.arriving.is_empty();
+        is_alone && self.joined.iter().all(Option::is_none) && self.queue_pairs.is_empty()
+    }
+
     /// A notice of another driver arrives at a cycle to come.
     pub fn receive(&mut self, at: Cycle, from: u16, notice: Notice) {
         self.arriving.push((at, from, notice));

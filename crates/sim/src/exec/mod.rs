@@ -3,6 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `session` | a run in pieces: the nodes, side by side for a fabric latency at a time |
+//! | `checkpoint` | the state of a program, to go on from |
 //! | [`part`] | the part of a program that is measured |
 //! | `node` | a chip and its operating system |
 //! | `system` | the operating system: threads, system calls, ends of processes |
@@ -48,6 +49,7 @@
 //!   do, which sleeping polls make visible. The error names core and function of each process.
 
 mod borrow;
+mod checkpoint;
 mod controller;
 mod device;
 mod node;
@@ -60,6 +62,7 @@ mod system;
 
 use std::path::PathBuf;
 
+pub use checkpoint::{Checkpoint, Taken};
 pub use rackmem_riscv::Mark;
 use rackmem_riscv::elf::LoadError;
 pub use rackmem_riscv::host::Input;
@@ -132,6 +135,8 @@ pub enum ExecError {
     Machine(String),
     /// The file is no program that can be executed.
     Program(LoadError),
+    /// A checkpoint cannot be taken, or a program cannot go on from it: the reason.
+    Checkpoint(String),
     /// A file that programs are to be allowed cannot be read.
     Allowed(PathBuf, String),
 }
@@ -139,7 +144,7 @@ pub enum ExecError {
 impl std::fmt::Display for ExecError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            ExecError::Machine(what) => f.write_str(what),
+            ExecError::Machine(what) | ExecError::Checkpoint(what) => f.write_str(what),
             ExecError::Program(error) => error.fmt(f),
             ExecError::Allowed(path, error) => write!(f, "{}: {error}", path.display()),
         }

@@ -1,9 +1,12 @@
 //! A node: its chip and its operating system.
 
 use rackmem_abi::Status;
+use rackmem_riscv::elf;
 use rackmem_riscv::host::LocalHost;
+use rackmem_riscv::space::AddressSpace;
 
 use super::borrow::Lending;
+use super::checkpoint::{Clock, State};
 use super::outcome::{End, NodeOutcome};
 use super::pages::Pages;
 use super::system::System;
@@ -13,6 +16,7 @@ use crate::chip::front::CONTEXT;
 use crate::chip::image::Image;
 use crate::chip::layout::{BLOCK_BYTES, SEGMENT_LINE};
 use crate::chip::ni::Ni;
+use crate::chip::wires::Pace;
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
@@ -38,41 +42,41 @@ impl Node {
         job: &Job<'_>,
         options: &Options<'_>,
     ) -> Result<Node, ExecError> {
-        let wrong = |what: String| ExecError::Machine(what);
-        let nodes = rack_nodes(machine, job);
-        let chip = Chip::new(machine, nid, nodes);
-        let mut chip = chip.map_err(|error| wrong(format!("noc: {error}")))?;
-        let spec = machine.rmc_spec();
-        let queues = chip.wires.layout.queue_lines() * BLOCK_BYTES;
-        let bytes = machine.memory.size_bytes;
-        let placement = machine.ni.placement;
-        let lent = if placement.has_window() { machine.window.lent_bytes } else { 0 };
-        let segment = SEGMENT_LINE * BLOCK_BYTES + machine.workload.footprint_bytes;
-        let mut image = Image::new(match placement {
-            Placement::Sonuma | Placement::CacheIntegrated => bytes,
-            // The window follows.
-            Placement::Window | Placement::Bridge => bytes + lent,
-            _ => segment,
-        });
-        let own = queues..bytes - lent;
-        let driver = Driver::new(&spec, own, machine.system.contexts, &mut image);
-        match &mut chip.ni {
-            // Queue pairs begin when programs make them.
-            Ni::QueuePairs(ni) => ni.backends.set_context(CONTEXT, Err(Status::NoContext)),
-            _ => chip.start(),
-        }
-        chip.wires.image = Some(image);
-        for tile in &mut chip.tiles {
-            tile.l1.report_lost();
-        }
-        let mut pages = Pages::new(driver, machine.system.page_bytes);
-        let lending = Lending::of(nid, nodes, machine);
-        if let Some(lending) = lending.filter(|_| machine.window.heap) {
-            pages.remote = Some(lending.borrow_all(&mut chip));
-        }
-        chip.wires.trace.record(options.trace.0..options.trace.1);
+        let (mut chip, pages) = bare(nid, machine, job, options)?;
         let system = System::new(nid, machine, job, options, pages, &mut chip)?;
         Ok(Node { chip, system })
+    }
+
+    /// Node `nid` of a checkpoint, which was taken in this cycle.
+    ///
+    /// # Errors
+    /// The machine cannot execute programs, or has no room for this one.
+    pub fn restore(
+        nid: u16,
+        machine: &Machine,
+        job: &Job<'_>,
+        options: &Options<'_>,
+        (state, contents, clock, cycle): (State, &[u8], Clock, Cycle),
+    ) -> Result<Node, ExecError> {
+        let (mut chip, mut pages) = bare(nid, machine, job, options)?;
+        while let Some(next) = chip.next_cycle().filter(|&next| next <= cycle) {
+            chip.cycle(next);
+        }
+        chip.wires.now = cycle;
+        chip.set_pace(Pace::Fast);
+        let places = state.memory.restore(contents, &mut pages, &mut chip)?;
+        let symbols = elf::load(job.program, &mut AddressSpace::new())?.symbols;
+        let system = System::bare((nid, machine, job, options), pages, symbols, &chip)?;
+        let system = system.restore(state, &places, clock, &mut chip)?;
+        Ok(Node { chip, system })
+    }
+
+    /// Its state, and the contents of its memory.
+    ///
+    /// # Errors
+    /// There is more than a program and its memory.
+    pub fn save(&mut self) -> Result<(State, Vec<u8>), String> {
+        self.system.save(&mut self.chip)
     }
 
     /// The outcome of the process, which has ended. Takes its output.
@@ -106,6 +110,49 @@ impl Node {
         self.system.write_stats(&self.chip, &mut own);
         own
     }
+}
+
+/// A node's chip, and its pages: nothing has been loaded.
+fn bare(
+    nid: u16,
+    machine: &Machine,
+    job: &Job<'_>,
+    options: &Options<'_>,
+) -> Result<(Chip, Pages), ExecError> {
+    let wrong = |what: String| ExecError::Machine(what);
+    let nodes = rack_nodes(machine, job);
+    let chip = Chip::new(machine, nid, nodes);
+    let mut chip = chip.map_err(|error| wrong(format!("noc: {error}")))?;
+    let spec = machine.rmc_spec();
+    let queues = chip.wires.layout.queue_lines() * BLOCK_BYTES;
+    let bytes = machine.memory.size_bytes;
+    let placement = machine.ni.placement;
+    let lent = if placement.has_window() { machine.window.lent_bytes } else { 0 };
+    let segment = SEGMENT_LINE * BLOCK_BYTES + machine.workload.footprint_bytes;
+    let mut image = Image::new(match placement {
+        Placement::Sonuma | Placement::CacheIntegrated => bytes,
+        // The window follows.
+        Placement::Window | Placement::Bridge => bytes + lent,
+        _ => segment,
+    });
+    let own = queues..bytes - lent;
+    let driver = Driver::new(&spec, own, machine.system.contexts, &mut image);
+    match &mut chip.ni {
+        // Queue pairs begin when programs make them.
+        Ni::QueuePairs(ni) => ni.backends.set_context(CONTEXT, Err(Status::NoContext)),
+        _ => chip.start(),
+    }
+    chip.wires.image = Some(image);
+    for tile in &mut chip.tiles {
+        tile.l1.report_lost();
+    }
+    let mut pages = Pages::new(driver, machine.system.page_bytes);
+    let lending = Lending::of(nid, nodes, machine);
+    if let Some(lending) = lending.filter(|_| machine.window.heap) {
+        pages.remote = Some(lending.borrow_all(&mut chip));
+    }
+    chip.wires.trace.record(options.trace.0..options.trace.1);
+    Ok((chip, pages))
 }
 
 impl run::Node for Node {

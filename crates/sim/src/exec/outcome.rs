@@ -5,6 +5,7 @@ use std::fmt;
 
 use rackmem_riscv::functional::{Failure, signal_text};
 
+use super::Taken;
 use super::part::Measured;
 use crate::cpu::Lives;
 use crate::engine::Cycle;
@@ -115,6 +116,8 @@ pub struct Outcome {
     pub stats: Stats,
     /// Counts and counters of the part that was measured; none if that is the whole program.
     pub measured: Option<Measured>,
+    /// The checkpoint from which the program went on, if not from its begin.
+    pub restored: Option<Taken>,
 }
 
 impl Outcome {

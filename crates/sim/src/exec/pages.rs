@@ -26,10 +26,12 @@ pub struct Pages {
     /// Address space of the process, as the RMC names it.
     pub space: Space,
     page_bytes: u64,
+    /// Physical memory that was free at first.
+    pub fresh: Range<u64>,
     /// Borrowed memory that programs get instead of the node's own, as far as it is not allocated.
     pub remote: Option<Range<u64>>,
     /// Pages that were used and are not any more.
-    free: Vec<u64>,
+    pub free: Vec<u64>,
     /// Memory was asked for that the node does not have.
     pub is_exhausted: bool,
     pub code_changed: bool,
@@ -40,10 +42,12 @@ pub struct Pages {
 impl Pages {
     pub fn new(mut driver: Driver, page_bytes: u64) -> Pages {
         let space = driver.new_space();
+        let driver_free = driver.free();
         Pages {
             driver,
             space,
             page_bytes,
+            fresh: driver_free,
             remote: None,
             free: Vec::new(),
             is_exhausted: false,

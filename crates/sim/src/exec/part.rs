@@ -1,10 +1,10 @@
 //! The part of a program that is measured; the rest is executed without timing.
 
 use rackmem_riscv::Mark;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::session::{Session, Until};
-use super::{ExecError, Job, Options, Outcome};
+use super::{Checkpoint, ExecError, Job, Options, Outcome};
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
@@ -12,7 +12,7 @@ use crate::measure::two_sided_95;
 use crate::report::Stats;
 
 /// A part of a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
     /// All of it.
@@ -32,7 +32,7 @@ pub enum Part {
 }
 
 /// Samples of a program of one thread, at equal distances (Wunderlich et al., "SMARTS", ISCA 2003).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Samples {
     /// Instructions from the begin of a sample to that of the next one.
     pub every: u64,
@@ -40,6 +40,38 @@ pub struct Samples {
     pub warm_up: u64,
     /// Instructions of a sample.
     pub length: u64,
+}
+
+impl Part {
+    /// The place at which it ends, of a session that has come to its begin.
+    fn end(self, session: &Session) -> Until<'static> {
+        match self {
+            Part::Region => Until { mark: Some(Mark::End), ..Until::default() },
+            Part::Instructions { count, .. } => {
+                let instructions = count.map(|count| session.instructions() + count);
+                Until { instructions, ..Until::default() }
+            }
+            Part::Whole | Part::Samples(_) => Until::default(),
+        }
+    }
+}
+
+impl Session {
+    /// Executes without timing what is before a part, if anything is. Whether the program goes on after it.
+    fn fast_forward_to(
+        &mut self,
+        part: Part,
+        options: &mut Options<'_>,
+    ) -> Result<bool, ExecError> {
+        let begin = match part {
+            Part::Whole | Part::Samples(_) => return Ok(true),
+            Part::Region => Until { mark: Some(Mark::Begin), ..Until::default() },
+            Part::Instructions { after, .. } => {
+                Until { instructions: Some(after), ..Until::default() }
+            }
+        };
+        self.fast_forward(begin, options)
+    }
 }
 
 impl Samples {
@@ -90,7 +122,8 @@ struct Place {
 }
 
 impl Place {
-    fn of(session: &mut Session) -> Place {
+    fn of(session: &mut Session, options: &mut Options<'_>) -> Place {
+        session.warm(options);
         session.settle();
         Place {
             cycle: session.cycle(),
@@ -124,23 +157,63 @@ pub fn run(
     mut options: Options<'_>,
 ) -> Result<Outcome, ExecError> {
     let mut session = Session::new(machine, job, &options)?;
+    session.fast_forward_to(part, &mut options)?;
+    rest(session, part, options)
+}
+
+/// What has become of a program where its part begins.
+#[derive(Debug)]
+pub enum Begun {
+    /// It can go on from here.
+    Checkpoint(Box<Checkpoint>),
+    /// It has ended before.
+    Ended(Box<Outcome>),
+}
+
+/// Executes a program without timing up to the begin of a part.
+///
+/// # Errors
+/// As [`super::run`]; and there is more than a program and its memory, as a context of the network interface.
+pub fn checkpoint(
+    machine: &Machine,
+    job: &Job<'_>,
+    part: Part,
+    mut options: Options<'_>,
+) -> Result<Begun, ExecError> {
+    let mut session = Session::new(machine, job, &options)?;
+    if session.fast_forward_to(part, &mut options)? {
+        return session.checkpoint(job, part).map(|taken| Begun::Checkpoint(Box::new(taken)));
+    }
+    Ok(Begun::Ended(Box::new(session.finish(options))))
+}
+
+/// Goes on from a checkpoint to the end of the program: as the run in which it was taken, or with another part that
+/// begins there.
+///
+/// # Errors
+/// As [`Session::restore`].
+pub fn restore(
+    machine: &Machine,
+    checkpoint: &Checkpoint,
+    part: Part,
+    options: Options<'_>,
+) -> Result<Outcome, ExecError> {
+    let session = Session::restore(machine, checkpoint, &options)?;
+    let outcome = rest(session, part, options)?;
+    Ok(Outcome { restored: Some(checkpoint.taken()), ..outcome })
+}
+
+/// Executes a program from the begin of a part on.
+fn rest(mut session: Session, part: Part, mut options: Options<'_>) -> Result<Outcome, ExecError> {
     let options_of = &mut options;
     let measured = match part {
         Part::Whole => {
             session.run(Until::default(), options_of);
             None
         }
-        Part::Region => {
-            let begin = Until { mark: Some(Mark::Begin), ..Until::default() };
-            let end = Until { mark: Some(Mark::End), ..Until::default() };
-            session.fast_forward(begin, options_of)?.then(|| stretch(&mut session, end, options_of))
-        }
-        Part::Instructions { after, count } => {
-            let begin = Until { instructions: Some(after), ..Until::default() };
-            let goes_on = session.fast_forward(begin, options_of)?;
-            let last = count.map(|count| session.instructions() + count);
-            let end = Until { instructions: last, ..Until::default() };
-            goes_on.then(|| stretch(&mut session, end, options_of))
+        Part::Region | Part::Instructions { .. } => {
+            let end = part.end(&session);
+            session.is_running().then(|| stretch(&mut session, end, options_of))
         }
         Part::Samples(samples) => sample(&mut session, samples, options_of)?,
     };
@@ -162,7 +235,7 @@ pub fn run(
 
 /// Measures a stretch.
 fn stretch(session: &mut Session, until: Until<'_>, options: &mut Options<'_>) -> Measured {
-    let begin = Place::of(session);
+    let begin = Place::of(session, options);
     session.run(until, options);
     begin.measured(session)
 }

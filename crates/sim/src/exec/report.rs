@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::part::Measured;
-use super::{Job, Outcome};
+use super::{Job, Outcome, Taken};
 use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::recipe::{Recipe, fingerprint};
@@ -50,6 +50,9 @@ pub struct Report {
     /// The part that was measured, of which `stats` are then; none if that is the whole program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<Measured>,
+    /// The checkpoint from which the program went on; cycles and instructions are counted from its begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restored: Option<Taken>,
     /// Counters, by path of the part.
     pub stats: Stats,
 }
@@ -113,6 +116,7 @@ impl Report {
             nodes: nodes.collect(),
             inputs: outcome.inputs.clone(),
             part: outcome.measured.clone(),
+            restored: outcome.restored.clone(),
             stats: outcome.measured.as_ref().map_or(&outcome.stats, |part| &part.stats).clone(),
         }
     }

@@ -8,8 +8,10 @@ use std::time::Instant;
 use rackmem_riscv::Mark;
 use rackmem_riscv::kernel::Stream;
 
+use super::checkpoint::{Checkpoint, Head, Taken};
 use super::node::Node;
 use super::outcome::{End, NodeOutcome, Outcome};
+use super::part::Part;
 use super::{ExecError, Job, Options, is_mirrored};
 use crate::chip::wires::Pace;
 use crate::chip::{Chip, host_memory};
@@ -60,6 +62,10 @@ pub struct Session {
     /// Whether there were some after none, and none after some, in the latest epoch.
     has_begun: bool,
     has_ended: bool,
+    /// Whether cores have executed with timing, so that caches hold what no checkpoint has.
+    has_been_timed: bool,
+    /// The machine's name and clock.
+    machine: (String, f64),
     /// Whether programs on the machine are executed without timing; otherwise the reason.
     fast_forwards: Result<(), String>,
 }
@@ -75,12 +81,42 @@ impl Session {
         options: &Options<'_>,
     ) -> Result<Session, ExecError> {
         check(machine, job)?;
-        host_memory::check(machine, job.nodes).map_err(ExecError::Machine)?;
         let nodes = (0..job.nodes).map(|nid| Node::new(nid, machine, job, options));
         let nodes = nodes.collect::<Result<Vec<Node>, ExecError>>()?;
+        Ok(Session::of(nodes, machine))
+    }
+
+    /// The program of a checkpoint, where it was taken, on the nodes of a machine.
+    ///
+    /// # Errors
+    /// The machine cannot execute programs without timing, has too few cores or too little memory for this one, or a
+    /// file that was open is not there any more.
+    pub fn restore(
+        machine: &Machine,
+        checkpoint: &Checkpoint,
+        options: &Options<'_>,
+    ) -> Result<Session, ExecError> {
+        let (mut head, contents) = checkpoint.open();
+        let states = std::mem::take(&mut head.nodes);
+        let nodes = states.len() as u16;
+        let job = head.job(checkpoint.program(), nodes);
+        check(machine, &job)?;
+        machine.ni.placement.check_fast_forward().map_err(ExecError::Machine)?;
+        let clock = head.taken.clock(machine);
+        let cycle = clock.cycle(head.taken.cycle);
+        let node = |(nid, (state, contents)): (u16, (_, &Vec<u8>))| {
+            Node::restore(nid, machine, &job, options, (state, contents, clock, cycle))
+        };
+        let nodes = (0..).zip(states.into_iter().zip(contents)).map(node);
+        let nodes = nodes.collect::<Result<Vec<Node>, ExecError>>()?;
+        let inside = head.inside;
+        Ok(Session { pace: Pace::Fast, inside, ..Session::of(nodes, machine) })
+    }
+
+    fn of(nodes: Vec<Node>, machine: &Machine) -> Session {
         let rack =
             Rack::of(nodes, latency_cycles(machine).max(1), threads(machine), is_mirrored(machine));
-        Ok(Session {
+        Session {
             rack,
             began: Instant::now(),
             cut_short: None,
@@ -90,12 +126,20 @@ impl Session {
             inside: 0,
             has_begun: false,
             has_ended: false,
+            has_been_timed: false,
+            machine: (machine.name.clone(), machine.clock_ghz),
             fast_forwards: machine.ni.placement.check_fast_forward(),
-        })
+        }
     }
 
     /// Executes a piece. Whether the program goes on after it.
     pub fn run(&mut self, until: Until<'_>, options: &mut Options<'_>) -> bool {
+        self.warm(options);
+        self.has_been_timed = true;
+        self.go(until, options)
+    }
+
+    fn go(&mut self, until: Until<'_>, options: &mut Options<'_>) -> bool {
         if !self.is_over
             && let Some(over) = self.piece(until, options)
         {
@@ -108,8 +152,7 @@ impl Session {
         !self.is_over
     }
 
-    /// Executes a piece without timing, an instruction a cycle, then brings the caches to the state that this leaves
-    /// them in. Whether the program goes on after it.
+    /// Executes a piece without timing, an instruction a cycle. Whether the program goes on after it.
     ///
     /// # Errors
     /// The machine's programs reach memory that has no content without timing.
@@ -123,12 +166,50 @@ impl Session {
             node.chip.wires.holds_at_begin = until.mark == Some(Mark::Begin);
         }
         self.set_pace(Pace::Fast);
-        if self.run(until, options) {
+        Ok(self.go(until, options))
+    }
+
+    /// After a piece without timing, brings the caches to the state that it leaves them in. [`Session::run`] does so by
+    /// itself; who measures counters does it before.
+    pub fn warm(&mut self, options: &mut Options<'_>) {
+        if self.pace == Pace::Fast {
             self.set_pace(Pace::Warming);
-            self.run(Until::default(), options);
+            self.go(Until::default(), options);
+            self.set_pace(Pace::Timed);
         }
-        self.set_pace(Pace::Timed);
-        Ok(!self.is_over)
+    }
+
+    /// The state of the program where a fast-forward has ended, if all before it was one, too. `part` is to be measured
+    /// after it.
+    ///
+    /// # Errors
+    /// Cores have executed with timing, the program has ended, or it is in a context of the network interface.
+    pub fn checkpoint(&mut self, job: &Job<'_>, part: Part) -> Result<Checkpoint, ExecError> {
+        let wrong = |why: &str| Err(ExecError::Checkpoint(why.to_owned()));
+        if self.is_over {
+            return wrong("the program has ended: there is nothing to go on from");
+        }
+        if self.has_been_timed || self.pace != Pace::Fast {
+            return wrong(
+                "a checkpoint is taken where a fast-forward from the begin of the program ends, before anything is \
+                 executed with timing",
+            );
+        }
+        let nodes = (0..).zip(self.rack.nodes.iter_mut()).map(|(nid, node): (u16, &mut Node)| {
+            node.save().map_err(|why| ExecError::Checkpoint(format!("node {nid} {why}")))
+        });
+        let (nodes, contents) = nodes.collect::<Result<(Vec<_>, Vec<_>), ExecError>>()?;
+        let (machine, clock_ghz) = self.machine.clone();
+        let (cycle, instructions) = (self.cycle(), self.instructions());
+        let taken = Taken { machine, clock_ghz, cycle, instructions };
+        let (args, env) = (job.args.to_vec(), job.env.to_vec());
+        let head = Head { taken, part, args, env, inside: self.inside, nodes };
+        Checkpoint::new(&head, job.program, contents)
+    }
+
+    /// Whether the program goes on.
+    pub const fn is_running(&self) -> bool {
+        !self.is_over
     }
 
     fn set_pace(&mut self, pace: Pace) {
@@ -272,6 +353,7 @@ impl Session {
             nodes,
             stats,
             measured: None,
+            restored: None,
         }
     }
 }
@@ -313,7 +395,8 @@ fn check(machine: &Machine, job: &Job<'_>) -> Result<(), ExecError> {
         let why = format!("kind: is \"{kind}\", which executes nothing; {instead}");
         return Err(ExecError::Machine(why));
     }
-    machine.ni.placement.check_programs(machine, job.nodes).map_err(ExecError::Machine)
+    machine.ni.placement.check_programs(machine, job.nodes).map_err(ExecError::Machine)?;
+    host_memory::check(machine, job.nodes).map_err(ExecError::Machine)
 }
 
 /// Whether the run is over before the cycle `next`, in which the next thing happens.

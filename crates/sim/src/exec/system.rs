@@ -8,8 +8,10 @@ use rackmem_riscv::host::{Input, LocalHost, Output};
 use rackmem_riscv::kernel::{Caused, Effect, Kernel, Program};
 use rackmem_riscv::space::{AddressSpace, Fault};
 use rackmem_riscv::{Hart, Mark, Symbols, abi, disassemble, elf, stack};
+use serde::{Deserialize, Serialize};
 
 use super::borrow::{self, Lending};
+use super::checkpoint::{Clock, Memory, Places, State};
 use super::device::{Answer, Device};
 use super::outcome::{Crash, End};
 use super::pages::{Pages, User};
@@ -23,8 +25,9 @@ use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
 
-#[derive(Clone, Debug)]
-enum Thread {
+/// The state of a thread.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Thread {
     Idle,
     Running,
     /// It is in a call until it is woken, or until a cycle.
@@ -40,6 +43,25 @@ enum Thread {
         next: Cycle,
         until: Option<Cycle>,
     },
+}
+
+impl Thread {
+    pub const fn is_idle(&self) -> bool {
+        matches!(self, Thread::Idle)
+    }
+
+    /// With the times of another clock.
+    fn at(self, clock: Clock) -> Thread {
+        let at = |until: Option<Cycle>| until.map(|at| clock.cycle(at));
+        match self {
+            Thread::Asleep { hart, until } => Thread::Asleep { hart, until: at(until) },
+            Thread::Watching { hart, address, value, next, until } => {
+                let (next, until) = (clock.cycle(next), at(until));
+                Thread::Watching { hart, address, value, next, until }
+            }
+            Thread::Idle | Thread::Running => self,
+        }
+    }
 }
 
 pub struct System {
@@ -112,36 +134,17 @@ impl System {
     ) -> Result<System, ExecError> {
         let mut space = AddressSpace::new();
         let image = elf::load(job.program, &mut space)?;
-        let stack_bytes = machine.system.stack_bytes;
+        let symbols = image.symbols.clone();
+        let mut system = System::bare((nid, machine, job, options), pages, symbols, chip)?;
+        let stack_bytes = system.stack_bytes;
         let seed = machine.seed;
         let random = std::array::from_fn(|at| (seed as u8) ^ (at as u8).wrapping_mul(37));
         let nodes = rack_nodes(machine, job);
         let own = [format!("RACKMEM_NODE={nid}"), format!("RACKMEM_NODES={nodes}")];
         let env: Vec<String> = job.env.iter().cloned().chain(own).collect();
         let sp = stack::set_up(&mut space, stack_bytes, &image, job.args, &env, random);
-        let cores = chip.tiles.len();
         let program = Program { args: job.args.to_vec(), env, stack_bytes };
-        let mut system = System {
-            nid,
-            kernel: Kernel::new(image.end, seed).with_program(program),
-            host: host(nid, cores, machine, job, options)?,
-            device: Device::new(nid, nodes, machine.system.contexts),
-            lending: Lending::of(nid, nodes, machine),
-            pages,
-            symbols: image.symbols,
-            threads: vec![Thread::Idle; cores],
-            machine: machine.clone(),
-            call_cycles: Cycle::from(machine.system.call_cycles),
-            clock_cycles: Cycle::from(machine.system.clock_cycles),
-            clock_ghz: machine.clock_ghz,
-            stack_bytes,
-            next_timer: None,
-            end: None,
-            marks: Vec::new(),
-            counted: Vec::new(),
-            pipeline: options.pipeline.clone(),
-            lives: Vec::new(),
-        };
+        system.kernel = Kernel::new(image.end, seed).with_program(program);
         // The memory that a program begins with is the node's own.
         let remote = system.pages.remote.take();
         system.install(&space, chip)?;
@@ -150,6 +153,98 @@ impl System {
         hart.x[abi::SP] = sp;
         system.start(0, &hart, chip);
         Ok(system)
+    }
+
+    /// Without a process.
+    ///
+    /// # Errors
+    /// A file that it is to be allowed cannot be read.
+    pub fn bare(
+        (nid, machine, job, options): (u16, &Machine, &Job<'_>, &Options<'_>),
+        pages: Pages,
+        symbols: Symbols,
+        chip: &Chip,
+    ) -> Result<System, ExecError> {
+        let nodes = rack_nodes(machine, job);
+        let cores = chip.tiles.len();
+        Ok(System {
+            nid,
+            kernel: Kernel::new(0, machine.seed),
+            host: host(nid, cores, machine, job, options)?,
+            device: Device::new(nid, nodes, machine.system.contexts),
+            lending: Lending::of(nid, nodes, machine),
+            pages,
+            symbols,
+            threads: vec![Thread::Idle; cores],
+            machine: machine.clone(),
+            call_cycles: Cycle::from(machine.system.call_cycles),
+            clock_cycles: Cycle::from(machine.system.clock_cycles),
+            clock_ghz: machine.clock_ghz,
+            stack_bytes: machine.system.stack_bytes,
+            next_timer: None,
+            end: None,
+            marks: Vec::new(),
+            counted: Vec::new(),
+            pipeline: options.pipeline.clone(),
+            lives: Vec::new(),
+        })
+    }
+
+    /// The state of the process, whose cores all execute without timing, and the contents of its memory.
+    ///
+    /// # Errors
+    /// There is more than cores and memory: the network interface has a part in the program.
+    pub fn save(&self, chip: &mut Chip) -> Result<(State, Vec<u8>), String> {
+        if !self.device.is_unused() {
+            let why =
+                "has a part in a context of the network interface: take a checkpoint before that";
+            return Err(why.to_owned());
+        }
+        let core = |cpu: Option<&Cpu>| cpu.map_or(Ok(None), |cpu| cpu.state().map(Some).ok_or(()));
+        let cores = chip.tiles.iter().map(|tile| core(tile.cpu.as_ref()));
+        let cores = cores.collect::<Result<Vec<_>, ()>>();
+        let cores = cores.map_err(|()| "has a core that executes with timing")?;
+        let (memory, contents) = Memory::save(&self.pages, chip);
+        let state =
+            State::new(&self.kernel, self.host.state(), self.threads.clone(), cores, memory)?;
+        Ok((state, contents))
+    }
+
+    /// Goes on from a state, whose memory is at these places.
+    ///
+    /// # Errors
+    /// There are too few cores, or a file that was open cannot be opened again.
+    pub fn restore(
+        mut self,
+        state: State,
+        places: &Places,
+        clock: Clock,
+        chip: &mut Chip,
+    ) -> Result<System, ExecError> {
+        let (cores, needed) = (chip.tiles.len(), state.cores_needed());
+        if needed > cores {
+            return Err(ExecError::Machine(format!(
+                "tiles.columns, tiles.rows: the checkpoint has threads on {needed} cores, and there are {cores}"
+            )));
+        }
+        self.kernel = state.kernel().map_err(ExecError::Checkpoint)?;
+        let input = |error: io::Error| ExecError::Checkpoint(format!("standard input: {error}"));
+        self.host.restore(state.host).map_err(input)?;
+        self.kernel.reopen(&mut self.host).map_err(ExecError::Checkpoint)?;
+        self.threads = state.threads.into_iter().map(|thread| thread.at(clock)).collect();
+        self.threads.resize(cores, Thread::Idle);
+        for (number, core) in (0..).zip(state.cores).take(cores) {
+            let Some(mut core) = core else { continue };
+            core.fast.due = clock.cycle(core.fast.due);
+            core.fast.touches = places.touches(core.fast.touches);
+            let mut cpu = Cpu::restore(number, &self.machine, core, &mut chip.wires);
+            if let Some(stretch) = &self.pipeline {
+                cpu.record_lives(stretch.clone());
+            }
+            chip.tiles[usize::from(number)].cpu = Some(cpu);
+        }
+        self.next_timer = self.earliest_timer();
+        Ok(self)
     }
 
     /// Takes the output since the last call: standard output and error.

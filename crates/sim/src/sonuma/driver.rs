@@ -74,6 +74,16 @@ impl Driver {
         Space { asid: self.spaces, root: self.allocate(page, page) }
     }
 
+    /// The part of physical memory that has not been allocated.
+    pub const fn free(&self) -> std::ops::Range<u64> {
+        self.next..self.end
+    }
+
+    /// Goes on from a state in which what is before `next` was allocated.
+    pub const fn restore(&mut self, next: u64) {
+        self.next = next;
+    }
+
     /// Bytes of physical memory that are left.
     pub const fn free_bytes(&self) -> u64 {
         self.end - self.next

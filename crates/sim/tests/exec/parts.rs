@@ -114,20 +114,23 @@ fn a_part_does_not_depend_on_threads() {
 }
 
 /// `addi x5, x0, COUNT`, then so many times two instructions.
-fn count_down(count: i32) -> [u32; 3] {
+pub(super) fn count_down(count: i32) -> [u32; 3] {
     let branch_back = 0xfe02_9ee3; // bne x5, x0, -4
     [i(opcode::OP_IMM, 0, 5, 0, count), i(opcode::OP_IMM, 0, 5, 5, -1), branch_back]
 }
 
-fn mark(number: i32) -> u32 {
+pub(super) fn mark(number: i32) -> u32 {
     i(opcode::OP_IMM, 2, 0, 0, number)
 }
 
+/// The end of a program, with status 0.
+pub(super) const END: [u32; 3] =
+    [i(opcode::OP_IMM, 0, 10, 0, 0), i(opcode::OP_IMM, 0, 17, 0, 93), 0x73];
+
 /// A program: 1,000 times round a loop, 500 times in a region of interest, 1,000 times; then it ends.
-fn with_region() -> Vec<u8> {
-    let end = [i(opcode::OP_IMM, 0, 10, 0, 0), i(opcode::OP_IMM, 0, 17, 0, 93), 0x73];
+pub(super) fn with_region() -> Vec<u8> {
     let parts =
-        [&count_down(1000)[..], &[mark(1)], &count_down(500), &[mark(2)], &count_down(1000), &end];
+        [&count_down(1000)[..], &[mark(1)], &count_down(500), &[mark(2)], &count_down(1000), &END];
     elf(&parts.concat())
 }
 
@@ -184,7 +187,7 @@ fn a_fast_forward_ends_at_every_begin() {
         &count_down(200),
         &[mark(1)],
         &count_down(200),
-        &[i(opcode::OP_IMM, 0, 10, 0, 0), i(opcode::OP_IMM, 0, 17, 0, 93), 0x73],
+        &END,
     ]
     .concat());
     let args = words(&["test"]);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, value_parser};
 use rackmem_sim::machine::Override;
 
+use super::exec::checkpoint::CheckpointArgs;
 use super::exec::part::PartArgs;
 use super::litmus::{self, LitmusArgs};
 
@@ -71,6 +72,8 @@ Examples:
   rackmem sim exec mine.toml -n 4 --set l1.size_bytes=64K --max-cycles 100000000 -- prog.rv64
   rackmem sim exec sonuma --fast-forward 100M --measure 5M --report part.json -- prog.rv64
   rackmem sim exec sonuma --fast-forward region -- prog.rv64     its rackmem_region_begin() to _end()
+  rackmem sim exec sonuma --fast-forward 2G --checkpoint here.ckpt -- prog.rv64   once, and then, again and again:
+  rackmem sim exec sonuma --set l1.ways=4 --restore here.ckpt --measure 5M
   rackmem sim exec sonuma --sample 1M -- prog.rv64     the whole program's cycles, estimated
   rackmem sim exec manycore-ni -n 2 --set network.remote=nodes --set ni.completion=acknowledged \\
       -- hello.rv64
@@ -253,6 +256,9 @@ pub struct ExecArgs {
     /// The part that is measured.
     #[command(flatten)]
     pub part: PartArgs,
+    /// A place to go on from.
+    #[command(flatten)]
+    pub checkpoint: CheckpointArgs,
     /// Instructions to be recorded, of a machine's run only.
     #[command(flatten)]
     pub pipeline: PipelineArgs,

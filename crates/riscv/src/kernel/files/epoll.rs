@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::polling::{ERR, HUP};
 use super::table::{CLOEXEC, Open, OpenFile, READ_WRITE, device};
 use super::{Context, Errno, Files, Result};
@@ -14,7 +16,7 @@ const EDGE: u32 = 1 << 31;
 const EVENT_BYTES: u64 = 16;
 
 /// A descriptor that is watched.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Interest {
     /// The open file behind the descriptor: a closed one is not watched any more.
     file: u32,

@@ -5,30 +5,35 @@
 //! | `table` | descriptors, and what they stand for |
 //! | `names` | opening, and names of files |
 //! | `transfer` | reading and writing |
+//! | `on_disk` | files of the host, and how they are saved |
 //! | `status` | what programs learn of files |
 //! | `pipes` | pipes and event counters |
 //! | `polling`, `epoll` | waiting for several of them |
 
 mod epoll;
 mod names;
+mod on_disk;
 mod pipes;
 mod polling;
 mod status;
 mod table;
 mod transfer;
 
+use serde::{Deserialize, Serialize};
+
 use super::synthetic::Process;
 use super::{Context, Errno, Result, number};
 use table::Table;
 
 /// Which way bytes go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Way {
     Read,
     Write,
 }
 
 /// The descriptors of a process, and its current folder.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Files {
     table: Table,
     /// Without links.

@@ -1,5 +1,6 @@
 //! Opening files, and their names.
 
+use super::on_disk::OnDisk;
 use super::table::{CLOEXEC, Open, OpenFile, READ_WRITE, WRITE_ONLY, device};
 use super::{Context, Errno, Files, Process, Result, number};
 use crate::kernel::synthetic::{self, Facts, Made};
@@ -200,7 +201,7 @@ fn open_file(context: &mut Context<'_>, name: &str, flags: u64) -> Result<(Open,
         create_new: is_set(CREATE) && is_set(EXCLUSIVE),
     };
     Ok(match context.host.open(name, mode)? {
-        Opened::File(file, status) => (Open::File(file), status),
+        Opened::File(file, status) => (Open::File(OnDisk::new(name, file)), status),
         Opened::Folder(status, entries) => {
             (Open::Folder(context.host.enter(name)?, entries, 0), status)
         }

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use super::table::{CLOEXEC, NONBLOCK, Open, OpenFile, WRITE_ONLY, device};
 use super::{Context, Errno, Files, Result, Way};
 use crate::kernel::Kind;
@@ -13,7 +15,7 @@ const CAPACITY: usize = 1 << 16;
 const ATOMIC: usize = 4096;
 
 /// Bytes on their way through a pipe.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Pipe {
     bytes: VecDeque<u8>,
 }

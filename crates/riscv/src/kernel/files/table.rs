@@ -1,9 +1,11 @@
 //! Descriptors of a process, and the open files that they stand for.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+
+use serde::{Deserialize, Serialize};
 
 use super::epoll::Interests;
+use super::on_disk::OnDisk;
 use super::pipes::Pipe;
 use super::{Errno, Result, Way};
 use crate::kernel::{Entry, Kind, Status, Stream};
@@ -18,10 +20,11 @@ pub(super) const NONBLOCK: u64 = 0o4000;
 pub(super) const CLOEXEC: u64 = 0o200_0000;
 
 /// Kinds of open files.
+#[derive(Serialize, Deserialize)]
 pub(super) enum Open {
     Input,
     Output(Stream),
-    File(File),
+    File(OnDisk),
     /// A text that the kernel has made up, and the place of the next byte.
     Text(Vec<u8>, usize),
     Null,
@@ -40,6 +43,7 @@ pub(super) enum Open {
 }
 
 /// An open file: descriptors that are copies share it.
+#[derive(Serialize, Deserialize)]
 pub(super) struct OpenFile {
     pub open: Open,
     /// Flags of `open` that `fcntl` shows.
@@ -48,7 +52,7 @@ pub(super) struct OpenFile {
 }
 
 /// What a number of a process's descriptors stands for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Descriptor {
     /// Number of the open file.
     pub file: u32,
@@ -56,6 +60,7 @@ pub(super) struct Descriptor {
 }
 
 /// The descriptors of a process.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Table {
     descriptors: Vec<Option<Descriptor>>,
     files: BTreeMap<u32, OpenFile>,
@@ -188,8 +193,12 @@ impl Table {
         self.files.values().any(is_end)
     }
 
+    pub(super) fn files_mut(&mut self) -> impl Iterator<Item = &mut OpenFile> {
+        self.files.values_mut()
+    }
+
     pub(super) fn for_each_epoll(&mut self, mut change: impl FnMut(&mut Interests)) {
-        for file in self.files.values_mut() {
+        for file in self.files_mut() {
             if let Open::Epoll(interests) = &mut file.open {
                 change(interests);
             }

@@ -8,6 +8,8 @@ mod numbers;
 
 pub use numbers::signal_name;
 
+use serde::{Deserialize, Serialize};
+
 use self::frame::Info;
 use self::numbers::{SIGKILL, SIGSEGV, SIGSTOP, is_harmless};
 use super::{Context, Errno, Result, UserMemory, number};
@@ -20,7 +22,7 @@ pub(super) use numbers::SIGPIPE;
 const LAST: u64 = 64;
 
 /// What a program has asked to happen at a signal.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Action {
     handler: u64,
     flags: u64,
@@ -42,7 +44,7 @@ impl Action {
 }
 
 /// The stack that a thread has set aside for handlers; none if its size is 0.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct AltStack {
     start: u64,
     size: u64,
@@ -66,7 +68,7 @@ impl AltStack {
 }
 
 /// Signals of a thread.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 struct Thread {
     mask: u64,
     /// The mask that returns after a call with a mask of its own.
@@ -86,8 +88,10 @@ pub(super) enum Sent {
 }
 
 /// Signals of a process.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Signals {
-    actions: [Action; LAST as usize + 1],
+    /// By signal; the first one is none.
+    actions: Vec<Action>,
     /// By hart.
     threads: Vec<Thread>,
     /// The code to which handlers return.
@@ -102,7 +106,7 @@ const fn bit(signal: u64) -> u64 {
 impl Signals {
     pub(super) fn new() -> Signals {
         Signals {
-            actions: [Action::default(); LAST as usize + 1],
+            actions: vec![Action::default(); LAST as usize + 1],
             threads: Vec::new(),
             trampoline: None,
         }

@@ -1,5 +1,6 @@
 //! `rackmem sim exec`: runs RISC-V programs.
 
+pub mod checkpoint;
 mod functional;
 pub mod part;
 mod timed;

@@ -17,7 +17,7 @@ pub struct PartArgs {
     #[arg(long, value_name = "N|region", conflicts_with_all = ["functional", "sample"])]
     pub fast_forward: Option<Begin>,
     /// End the part after so many instructions, such as 10M; the rest is executed without timing
-    #[arg(long, value_name = "N", requires = "fast_forward", value_parser = instructions)]
+    #[arg(long, value_name = "N", value_parser = instructions, conflicts_with = "functional")]
     pub measure: Option<u64>,
     /// Take a sample every so many instructions, such as 1M, and estimate the cycles of the whole program with a 95 %
     /// interval; for one node, and programs of one thread. Counters are those of the last sample
@@ -74,7 +74,10 @@ impl PartArgs {
             return self.samples(every, nodes);
         }
         match (self.fast_forward, self.measure) {
-            (None, _) => Ok(Part::Whole),
+            (None, Some(_)) => Err(Failure::usage(
+                "--measure: the part begins where --fast-forward ends, or --restore goes on; give one of them",
+            )),
+            (None, None) => Ok(Part::Whole),
             (Some(Begin::After(after)), count) => Ok(Part::Instructions { after, count }),
             (Some(Begin::Region), None) => Ok(Part::Region),
             (Some(Begin::Region), Some(_)) => Err(Failure::usage(

@@ -10,7 +10,7 @@ use rackmem_sim::exec::report::Report;
 use rackmem_sim::exec::{self, End, ExecError, Input, Job, Options, Outcome};
 use rackmem_sim::machine::{self, Machine, Use};
 
-use super::{FAILED, NO_PROGRAM, part, read, write};
+use super::{FAILED, NO_PROGRAM, checkpoint, part, read, write};
 use crate::commands::sim::args::ExecArgs;
 use crate::commands::sim::{pipeline, trace};
 use crate::console;
@@ -23,65 +23,107 @@ use crate::size;
 /// # Errors
 /// The machine or the program cannot be used, or a process did not end well.
 pub fn run(args: &ExecArgs) -> Result<()> {
-    let part = args.part.part(args.nodes)?;
     let machine = load_machine(args)?;
+    if let Some(path) = &args.checkpoint.restore {
+        return checkpoint::restore(args, &machine, path);
+    }
     let name = args.rest.first().ok_or_else(|| {
         let first = &args.first;
         Failure::usage(format!("there is no program: name one after the machine, {first}"))
     })?;
+    let part = args.part.part(args.nodes)?;
     let program = read(name)?;
-    let here = env::current_dir().map_err(|error| Failure::io("the current folder", error))?;
-    let mut output = Output::new(args.nodes, args.no_prefix);
-    let spinner = console::spinner();
-    let tell = |cycle: u64| {
-        spinner.set_message(format!("{}: {} cycles", machine.name, size::rounded(cycle as f64)));
-        true
-    };
     let job = Job { program: &program, args: &args.rest, env: &args.env, nodes: args.nodes };
-    let mut sink = |nid: u16, stream: kernel::Stream, bytes: &[u8]| {
-        spinner.suspend(|| output.write(nid, stream, bytes));
-    };
-    let in_time = args.max_time.map(|ns| (ns * machine.clock_ghz) as u64);
-    let max_cycles = [args.max_cycles, in_time].into_iter().flatten().min();
-    let options = Options {
-        max_cycles,
-        max_instructions: args.max_instructions,
-        folder: Some(here),
-        allowed: args.allow.clone(),
-        input: Input::PassOn,
-        sink: Some(&mut sink),
-        progress: Some(&tell),
-        trace: trace::cycles(&args.trace, &machine),
-        pipeline: pipeline::stretch(&args.pipeline, &machine)?,
-    };
-    let outcome = exec::part::run(&machine, &job, part, options);
-    spinner.finish_and_clear();
-    let mut outcome = outcome.map_err(|error| refused(&args.first, name, &error))?;
-    output.finish();
-    for (nid, node) in outcome.nodes.iter().enumerate() {
-        for warning in &node.warnings {
-            console::remark(&format!("warning: node {nid}: {warning}"));
+    let run = Run { args, machine: &machine, name, nodes: args.nodes };
+    if let Some(path) = &args.checkpoint.checkpoint {
+        return checkpoint::take(&run, &job, part, path);
+    }
+    let outcome = run.execute(|options| exec::part::run(&machine, &job, part, options))?;
+    run.conclude(&job, part, outcome)
+}
+
+/// A run of a program, as its user sees it.
+pub struct Run<'a> {
+    pub args: &'a ExecArgs,
+    pub machine: &'a Machine,
+    /// Name of the program.
+    pub name: &'a str,
+    pub nodes: u16,
+}
+
+impl Run<'_> {
+    /// Executes it, and passes on what it prints.
+    ///
+    /// # Errors
+    /// The machine or the program cannot be used.
+    pub fn execute<T>(
+        &self,
+        work: impl FnOnce(Options<'_>) -> std::result::Result<T, ExecError>,
+    ) -> Result<T> {
+        let Run { args, machine, name, nodes } = *self;
+        let here = env::current_dir().map_err(|error| Failure::io("the current folder", error))?;
+        let mut output = Output::new(nodes, args.no_prefix);
+        let spinner = console::spinner();
+        let tell = |cycle: u64| {
+            let cycles = size::rounded(cycle as f64);
+            spinner.set_message(format!("{}: {cycles} cycles", machine.name));
+            true
+        };
+        let mut sink = |nid: u16, stream: kernel::Stream, bytes: &[u8]| {
+            spinner.suspend(|| output.write(nid, stream, bytes));
+        };
+        let result = work(Options {
+            max_cycles: self.max_cycles(),
+            max_instructions: args.max_instructions,
+            folder: Some(here),
+            allowed: args.allow.clone(),
+            input: Input::PassOn,
+            sink: Some(&mut sink),
+            progress: Some(&tell),
+            trace: trace::cycles(&args.trace, machine),
+            pipeline: pipeline::stretch(&args.pipeline, machine)?,
+        });
+        spinner.finish_and_clear();
+        output.finish();
+        result.map_err(|error| refused(&args.first, name, &error))
+    }
+
+    fn max_cycles(&self) -> Option<u64> {
+        let in_time = self.args.max_time.map(|ns| (ns * self.machine.clock_ghz) as u64);
+        [self.args.max_cycles, in_time].into_iter().flatten().min()
+    }
+
+    /// Writes what is asked for of its outcome.
+    ///
+    /// # Errors
+    /// A process did not end well, or a file cannot be written.
+    pub fn conclude(&self, job: &Job<'_>, part: Part, mut outcome: Outcome) -> Result<()> {
+        let Run { args, machine, name, .. } = *self;
+        for (nid, node) in outcome.nodes.iter().enumerate() {
+            for warning in &node.warnings {
+                console::remark(&format!("warning: node {nid}: {warning}"));
+            }
         }
+        let traces = outcome.nodes.iter_mut().map(|node| std::mem::take(&mut node.trace));
+        let traces: Vec<_> = (0..).zip(traces).collect();
+        let verdict = verdict(name, part, &outcome);
+        let traced = trace::write(&args.trace, machine, &traces);
+        let lives = outcome.nodes.iter_mut().map(|node| std::mem::take(&mut node.lives));
+        let lives: Vec<_> = (0..).zip(lives).collect();
+        let shown = pipeline::write(&args.pipeline, &lives);
+        let verdict = verdict.and(traced).and(shown);
+        let report = Report::new(machine, job, self.max_cycles(), &outcome);
+        if let Some(measured) = &outcome.measured {
+            console::remark(&part::summary(measured));
+        }
+        if args.stats {
+            console::remark(&summary(&report, outcome.seconds));
+        }
+        if let Some(path) = &args.report {
+            write(path, &report)?;
+        }
+        verdict
     }
-    let traces = outcome.nodes.iter_mut().map(|node| std::mem::take(&mut node.trace));
-    let traces: Vec<_> = (0..).zip(traces).collect();
-    let verdict = verdict(name, part, &outcome);
-    let traced = trace::write(&args.trace, &machine, &traces);
-    let lives = outcome.nodes.iter_mut().map(|node| std::mem::take(&mut node.lives));
-    let lives: Vec<_> = (0..).zip(lives).collect();
-    let shown = pipeline::write(&args.pipeline, &lives);
-    let verdict = verdict.and(traced).and(shown);
-    let report = Report::new(&machine, &job, max_cycles, &outcome);
-    if let Some(measured) = &outcome.measured {
-        console::remark(&part::summary(measured));
-    }
-    if args.stats {
-        console::remark(&summary(&report, outcome.seconds));
-    }
-    if let Some(path) = &args.report {
-        write(path, &report)?;
-    }
-    verdict
 }
 
 /// The machine, unless its place is taken by the program.
@@ -104,6 +146,7 @@ fn is_elf(name: &str) -> bool {
 fn refused(machine: &str, program: &str, error: &ExecError) -> Failure {
     match error {
         ExecError::Program(_) => Failure::with_status(NO_PROGRAM, format!("{program}: {error}")),
+        ExecError::Checkpoint(_) => Failure::with_status(FAILED, format!("{program}: {error}")),
         ExecError::Machine(_) => Failure::usage(format!("{machine}: {error}")),
         ExecError::Allowed(..) => Failure::usage(format!("--allow {error}")),
     }

@@ -1,0 +1,119 @@
+//! Open files of the host, which are saved by name and place.
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::ops::{Deref, DerefMut};
+use std::os::unix::fs::MetadataExt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
+
+use super::Files;
+use super::table::{APPEND, Open, OpenFile, WRITE_ONLY};
+use crate::kernel::{Host, Kernel, OpenMode, Opened};
+
+/// A file of the host that is open.
+pub(super) struct OnDisk {
+    /// As the program's folder has it.
+    name: String,
+    /// None between being read with the kernel and [`Kernel::reopen`].
+    file: Option<File>,
+    saved: Saved,
+}
+
+/// The part of it that is saved.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Saved {
+    name: String,
+    /// The next byte to be read or written.
+    position: u64,
+    size_bytes: u64,
+}
+
+impl OnDisk {
+    pub(super) fn new(name: &str, file: File) -> OnDisk {
+        OnDisk { name: name.to_owned(), file: Some(file), saved: Saved::default() }
+    }
+
+    /// Opens it again, with the content that it had: what has been written behind its end is cut off.
+    fn reopen(&mut self, flags: u64, host: &mut dyn Host) -> io::Result<()> {
+        let writes = flags & 3 != 0;
+        let mode = OpenMode {
+            read: flags & 3 != WRITE_ONLY,
+            write: writes,
+            append: flags & APPEND != 0,
+            ..OpenMode::default()
+        };
+        let Opened::File(mut file, status) = host.open(&self.name, mode)? else {
+            return Err(io::ErrorKind::IsADirectory.into());
+        };
+        let Saved { position, size_bytes, .. } = self.saved;
+        if status.size < size_bytes {
+            let why = format!("has {} bytes, and had {size_bytes} then", status.size);
+            return Err(io::Error::other(why));
+        }
+        if writes && status.size > size_bytes {
+            file.set_len(size_bytes)?;
+        }
+        file.seek(SeekFrom::Start(position))?;
+        self.file = Some(file);
+        Ok(())
+    }
+}
+
+impl Deref for OnDisk {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        self.file.as_ref().expect("a kernel that was read has opened its files again")
+    }
+}
+
+impl DerefMut for OnDisk {
+    fn deref_mut(&mut self) -> &mut File {
+        self.file.as_mut().expect("a kernel that was read has opened its files again")
+    }
+}
+
+impl Serialize for OnDisk {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let wrong = |why: String| ser::Error::custom(format!("{}: {why}", self.name));
+        let mut file: &File = self;
+        let metadata = file.metadata().map_err(|error| wrong(error.to_string()))?;
+        if metadata.nlink() == 0 {
+            return Err(wrong(
+                "is open and has been removed, so that nothing can open it again".into(),
+            ));
+        }
+        let position = file.stream_position().map_err(|error| wrong(error.to_string()))?;
+        Saved { name: self.name.clone(), position, size_bytes: metadata.len() }
+            .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for OnDisk {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OnDisk, D::Error> {
+        let saved = Saved::deserialize(deserializer)?;
+        Ok(OnDisk { name: saved.name.clone(), file: None, saved })
+    }
+}
+
+impl Files {
+    fn reopen(&mut self, host: &mut dyn Host) -> Result<(), String> {
+        for OpenFile { open, flags, .. } in self.table.files_mut() {
+            if let Open::File(file) = open {
+                file.reopen(*flags, host).map_err(|error| format!("{}: {error}", file.name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Kernel {
+    /// Opens the files again that were open when the kernel was saved.
+    ///
+    /// # Errors
+    /// One of them is gone or shorter than it was: its name and the reason.
+    pub fn reopen(&mut self, host: &mut dyn Host) -> Result<(), String> {
+        self.files.reopen(host)
+    }
+}

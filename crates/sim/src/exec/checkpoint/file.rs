@@ -1,0 +1,110 @@
+//! The file of a checkpoint: a line that names it, lengths, a digest, and then the parts.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::{Checkpoint, Head};
+
+/// The first line: the format and its version.
+const NAME: &[u8] = b"rackmem checkpoint 1\n";
+
+/// Parts of a file, at most: the head, the program and the memory of each node.
+const MOST_PARTS: u64 = 2 + (1 << 16);
+
+impl Checkpoint {
+    /// Writes a file. It appears under its name when it is whole.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(".part");
+        let result = self.write_parts(File::create(&unfinished)?);
+        let result = result.and_then(|()| std::fs::rename(&unfinished, path));
+        if result.is_err() {
+            let _ = std::fs::remove_file(&unfinished);
+        }
+        result
+    }
+
+    fn write_parts(&self, file: File) -> io::Result<()> {
+        let mut file = BufWriter::new(file);
+        let parts = [self.head.as_bytes(), &self.program];
+        let parts: Vec<&[u8]> =
+            parts.into_iter().chain(self.contents.iter().map(Vec::as_slice)).collect();
+        let mut lengths = (parts.len() as u64).to_le_bytes().to_vec();
+        lengths.extend(parts.iter().flat_map(|part| (part.len() as u64).to_le_bytes()));
+        let mut digest = Sha256::new_with_prefix(&lengths);
+        parts.iter().for_each(|part| digest.update(part));
+        file.write_all(NAME)?;
+        file.write_all(&lengths)?;
+        file.write_all(&digest.finalize())?;
+        parts.iter().try_for_each(|part| file.write_all(part))?;
+        file.into_inner()?.sync_all()
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It is not there, is no checkpoint, or is not as it was written.
+    pub fn read(path: &Path) -> Result<Checkpoint, String> {
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        let size = file.metadata().map_err(|error| error.to_string())?.len();
+        read(&mut BufReader::new(file), size)
+    }
+}
+
+/// From so many bytes.
+fn read(file: &mut impl Read, size: u64) -> Result<Checkpoint, String> {
+    let damaged = |_: io::Error| "is not whole: take the checkpoint again".to_owned();
+    let mut name = [0; NAME.len()];
+    let is_named = file.read_exact(&mut name).is_ok() && name.starts_with(b"rackmem checkpoint ");
+    if !is_named {
+        return Err("is no checkpoint of `rackmem sim exec --checkpoint`".to_owned());
+    }
+    if name != NAME {
+        return Err("is a checkpoint of another version: take it again".to_owned());
+    }
+    let mut digest = Sha256::new();
+    let count = read_length(file, &mut digest).map_err(damaged)?;
+    if !(3..=MOST_PARTS).contains(&count) {
+        return Err(damaged(io::ErrorKind::InvalidData.into()));
+    }
+    let lengths = (0..count).map(|_| read_length(file, &mut digest));
+    let lengths = lengths.collect::<io::Result<Vec<u64>>>().map_err(damaged)?;
+    let total = lengths.iter().try_fold(0, |sum: u64, &length| sum.checked_add(length));
+    if total.is_none_or(|total| total > size) {
+        return Err(damaged(io::ErrorKind::UnexpectedEof.into()));
+    }
+    let mut expected = [0; 32];
+    file.read_exact(&mut expected).map_err(damaged)?;
+    let mut parts = Vec::new();
+    for length in lengths {
+        let mut part = vec![0; length as usize];
+        file.read_exact(&mut part).map_err(damaged)?;
+        digest.update(&part);
+        parts.push(part);
+    }
+    if digest.finalize()[..] != expected {
+        return Err(damaged(io::ErrorKind::InvalidData.into()));
+    }
+    let contents = parts.split_off(2);
+    let program = parts.pop().unwrap_or_default();
+    let head = String::from_utf8(parts.pop().unwrap_or_default());
+    let head = head.map_err(|error| error.to_string())?;
+    let found: Head = serde_json::from_str(&head).map_err(|error| error.to_string())?;
+    if found.nodes.len() != contents.len() {
+        return Err(damaged(io::ErrorKind::InvalidData.into()));
+    }
+    Ok(Checkpoint { head, program, contents })
+}
+
+fn read_length(file: &mut impl Read, digest: &mut Sha256) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    file.read_exact(&mut bytes)?;
+    digest.update(bytes);
+    Ok(u64::from_le_bytes(bytes))
+}

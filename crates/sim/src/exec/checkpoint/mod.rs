@@ -1,0 +1,132 @@
+//! A program between two of its instructions, to go on from as often as one likes: on the same machine, or on others.
+//!
+//! | file | content |
+//! |---|---|
+//! | `node` | the state of a node: kernel, threads, cores |
+//! | `memory` | its memory, and the places of its pages |
+//! | `file` | the format of the file |
+//!
+//! It holds what the program has done, and nothing of the machine: memory, registers, the kernel, and when each line
+//! was last touched. So it is taken where a fast-forward from the begin of the program ends, before any cache has seen
+//! it; caches are warmed after it, those of whichever machine goes on from it. There the run is the same, to the byte,
+//! as one that was not interrupted.
+//!
+//! Where the memory of the machine begins and ends at the same places as before, pages keep theirs. Otherwise, as with
+//! another number of cores, they get others in the same order.
+
+mod file;
+mod memory;
+mod node;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::part::Part;
+use super::{ExecError, Job};
+use crate::engine::Cycle;
+use crate::machine::Machine;
+pub(super) use memory::{Memory, Places};
+pub(super) use node::{Clock, State};
+
+/// The state of a program.
+#[derive(Clone)]
+pub struct Checkpoint {
+    /// Of the run: a [`Head`] as JSON, because a kernel with open files cannot be copied.
+    head: String,
+    program: Vec<u8>,
+    /// Contents of the pages, by node.
+    contents: Vec<Vec<u8>>,
+}
+
+/// The program, and what it has come to.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Head {
+    pub taken: Taken,
+    pub part: Part,
+    pub args: Vec<String>,
+    pub env: Vec<String>,
+    /// Threads in a region of interest.
+    pub inside: u64,
+    pub nodes: Vec<State>,
+}
+
+/// The place at which a checkpoint was taken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Taken {
+    /// Name of the machine.
+    pub machine: String,
+    /// Its clock.
+    pub clock_ghz: f64,
+    /// Cycles that it had come to.
+    pub cycle: Cycle,
+    /// Instructions of all cores before it.
+    pub instructions: u64,
+}
+
+impl Checkpoint {
+    /// The place at which it was taken.
+    pub fn taken(&self) -> Taken {
+        self.open().0.taken
+    }
+
+    /// The part of the program that was to be measured; it begins here.
+    pub fn part(&self) -> Part {
+        self.open().0.part
+    }
+
+    /// Arguments of the program, its name first.
+    pub fn args(&self) -> Vec<String> {
+        self.open().0.args
+    }
+
+    /// Bytes of the whole: what a file of it has.
+    pub fn size_bytes(&self) -> usize {
+        self.head.len() + self.program.len() + self.contents.iter().map(Vec::len).sum::<usize>()
+    }
+
+    /// Does something with the program, as a job.
+    pub fn with_job<T>(&self, work: impl FnOnce(&Job<'_>) -> T) -> T {
+        let (head, _) = self.open();
+        work(&head.job(&self.program, self.contents.len() as u16))
+    }
+
+    pub(super) fn new(
+        head: &Head,
+        program: &[u8],
+        contents: Vec<Vec<u8>>,
+    ) -> Result<Checkpoint, ExecError> {
+        let head = serde_json::to_string(head);
+        let head = head.map_err(|error| ExecError::Checkpoint(error.to_string()))?;
+        Ok(Checkpoint { head, program: program.to_vec(), contents })
+    }
+
+    /// The head, and the contents of each node's pages.
+    pub(super) fn open(&self) -> (Head, &[Vec<u8>]) {
+        let head = serde_json::from_str(&self.head);
+        (head.expect("a head was written from one, or has been tried"), &self.contents)
+    }
+
+    pub(super) fn program(&self) -> &[u8] {
+        &self.program
+    }
+}
+
+impl Head {
+    pub(super) fn job<'a>(&'a self, program: &'a [u8], nodes: u16) -> Job<'a> {
+        Job { program, args: &self.args, env: &self.env, nodes }
+    }
+}
+
+impl Taken {
+    /// The machine's time at which the program goes on, and that of its own times.
+    pub(super) fn clock(&self, machine: &Machine) -> Clock {
+        Clock::new(self.clock_ghz, machine.clock_ghz)
+    }
+}
+
+impl fmt::Debug for Checkpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Checkpoint({} bytes)", self.size_bytes())
+    }
+}

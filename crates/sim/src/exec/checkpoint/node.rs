@@ -1,0 +1,80 @@
+//! The state of a node: its process, and the cores that execute it.
+
+use rackmem_riscv::host::HostState;
+use rackmem_riscv::kernel::Kernel;
+use serde::{Deserialize, Serialize};
+
+use super::Memory;
+use crate::chip::cpu;
+use crate::engine::Cycle;
+use crate::exec::system::Thread;
+
+/// The process of a node, and its cores.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct State {
+    /// A [`Kernel`], which owns open files and so is not copied.
+    kernel: serde_json::Value,
+    pub host: HostState,
+    pub threads: Vec<Thread>,
+    /// By number; none of those on which no thread has been.
+    pub cores: Vec<Option<cpu::State>>,
+    pub memory: Memory,
+}
+
+impl State {
+    /// # Errors
+    /// The kernel has a file that cannot be opened again.
+    pub fn new(
+        kernel: &Kernel,
+        host: HostState,
+        threads: Vec<Thread>,
+        cores: Vec<Option<cpu::State>>,
+        memory: Memory,
+    ) -> Result<State, String> {
+        let kernel = serde_json::to_value(kernel).map_err(|error| error.to_string())?;
+        Ok(State { kernel, host, threads, cores, memory })
+    }
+
+    pub fn kernel(&self) -> Result<Kernel, String> {
+        Kernel::deserialize(&self.kernel).map_err(|error| error.to_string())
+    }
+
+    /// The number of cores that its threads need.
+    pub fn cores_needed(&self) -> usize {
+        self.threads.iter().rposition(|thread| !thread.is_idle()).map_or(0, |last| last + 1)
+    }
+}
+
+/// The times of one machine on another one, whose clock may be another: what a program sees of time goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    scale: f64,
+}
+
+impl Clock {
+    pub fn new(old_ghz: f64, new_ghz: f64) -> Clock {
+        let is_same = (old_ghz - new_ghz).abs() < 1e-9;
+        Clock { scale: if is_same { 1.0 } else { new_ghz / old_ghz } }
+    }
+
+    pub fn cycle(self, old: Cycle) -> Cycle {
+        match self.scale {
+            1.0 => old,
+            _ if old == Cycle::MAX => old,
+            scale => (old as f64 * scale).ceil() as Cycle,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_go_on_with_another_clock() {
+        assert_eq!(Clock::new(2.0, 2.0).cycle((1 << 60) + 1), (1 << 60) + 1);
+        assert_eq!(Clock::new(2.0, 1.0).cycle(11), 6);
+        assert_eq!(Clock::new(1.5, 3.0).cycle(11), 22);
+        assert_eq!(Clock::new(1.5, 3.0).cycle(Cycle::MAX), Cycle::MAX);
+    }
+}

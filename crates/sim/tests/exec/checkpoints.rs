@@ -1,0 +1,274 @@
+//! Programs that go on from a checkpoint.
+
+use std::fs;
+use std::path::Path;
+
+use rackmem_riscv::Mark;
+use rackmem_sim::exec::part::{self, Begun, Part};
+use rackmem_sim::exec::{Checkpoint, ExecError, Job, Options, Outcome, Session, Until};
+use rackmem_sim::machine::Machine;
+
+use super::parts::{mark, with_region};
+use super::{RACK_OF_CHIPS, SMALL_MESH, load, prebuilt, said};
+
+fn chips(settings: &[(&str, &str)]) -> Machine {
+    load("manycore-ni", &[&RACK_OF_CHIPS[..], &SMALL_MESH[..], settings].concat())
+}
+
+fn words(args: &[&str]) -> Vec<String> {
+    args.iter().map(|&arg| arg.to_owned()).collect()
+}
+
+fn options(folder: &Path) -> Options<'static> {
+    let folder = Some(folder.to_owned());
+    Options { folder, max_cycles: Some(500_000_000), ..Options::default() }
+}
+
+/// A folder with what `state_test` reads.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let lines: String = (1..=200).map(|number| format!("{number}\n")).collect();
+    fs::write(folder.path().join("in"), lines).unwrap();
+    folder
+}
+
+const STATE_TEST: [&str; 3] = ["state_test", "in", "out"];
+
+fn taken(machine: &Machine, args: &[&str], part: Part, folder: &Path) -> Checkpoint {
+    let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
+    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+    begun(part::checkpoint(machine, &job, part, options(folder)))
+}
+
+fn begun(begun: Result<Begun, ExecError>) -> Checkpoint {
+    match begun {
+        Ok(Begun::Checkpoint(checkpoint)) => *checkpoint,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// All that an outcome has besides times of the host.
+fn everything(mut outcome: Outcome) -> String {
+    said(&outcome);
+    (outcome.seconds, outcome.restored) = (0.0, None);
+    format!("{outcome:?}")
+}
+
+#[test]
+fn a_run_is_the_same_from_a_checkpoint_on() {
+    let kernel = ["tsm_kernels", "--kernel", "b1", "--llc-bytes", "32K"];
+    let serial = ["pagerank", "--kronecker", "6", "--variant", "serial"];
+    let bulk = ["pagerank", "--kronecker", "5", "--variant", "bulk"];
+    for (machine, nodes, args) in [
+        (chips(&[]), 1, &STATE_TEST[..]),
+        (chips(&[("seed", "7")]), 1, &STATE_TEST),
+        (load("sonuma", &[]), 1, &kernel),
+        (load("sonuma", &[]), 1, &serial),
+        (load("sonuma", &[("run.threads", "2")]), 2, &bulk),
+    ] {
+        for after in [1, 700, 9_000, 30_000, 60_000] {
+            let folder = folder();
+            let folder = folder.path();
+            let part = Part::Instructions { after, count: Some(50_000) };
+            let (program, all) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
+            let job = Job { program: &program, args: &all, env: &[], nodes };
+            let whole = part::run(&machine, &job, part, options(folder)).unwrap();
+            let written = fs::read(folder.join("out")).ok();
+            let checkpoint = begun(part::checkpoint(&machine, &job, part, options(folder)));
+            checkpoint.write(&folder.join("here")).unwrap();
+            let checkpoint = Checkpoint::read(&folder.join("here")).unwrap();
+            // A checkpoint can be gone on from more than once, whatever was written behind it.
+            for _ in 0..2 {
+                let rest = part::restore(&machine, &checkpoint, checkpoint.part(), options(folder));
+                assert_eq!(
+                    everything(rest.unwrap()),
+                    everything(whole.clone()),
+                    "{args:?} after {after}"
+                );
+                assert_eq!(fs::read(folder.join("out")).ok(), written);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_program_goes_on_on_other_machines() {
+    let folder = folder();
+    let folder = folder.path();
+    let part = Part::Instructions { after: 60_000, count: None };
+    let checkpoint = taken(&chips(&[]), &STATE_TEST, part, folder);
+    let mut cycles = Vec::new();
+    for settings in [
+        &[][..],
+        &[("l1.size_bytes", "8K")],
+        &[("llc.size_bytes", "64K")],
+        &[("memory.size_bytes", "64M")],
+        &[("tiles.columns", "4")],
+        &[("clock_ghz", "1")],
+        &[("clock_ghz", "3")],
+    ] {
+        let outcome =
+            part::restore(&chips(settings), &checkpoint, Part::Whole, options(folder)).unwrap();
+        let text = said(&outcome);
+        assert!(text.ends_with("thread 2 1120655\n") && text.contains("file: 20100\n"), "{text}");
+        assert_eq!(fs::read_to_string(folder.join("out")).unwrap().lines().count(), 200);
+        let restored = outcome.restored.unwrap();
+        assert_eq!((restored.machine.as_str(), restored.clock_ghz), ("manycore-ni", 2.0));
+        assert!((60_000..70_000).contains(&restored.instructions), "{restored:?}");
+        cycles.push(outcome.cycles);
+    }
+    cycles.sort_unstable();
+    cycles.dedup();
+    assert!(cycles.len() >= 6, "each has times of its own: {cycles:?}");
+    let pagerank = ["pagerank", "--kronecker", "6", "--variant", "serial"];
+    let checkpoint = taken(&load("sonuma", &[]), &pagerank, part, folder);
+    let outcomes = [chips(&[]), load("sonuma", &[("memory.size_bytes", "256M")])]
+        .map(|machine| part::restore(&machine, &checkpoint, Part::Whole, options(folder)).unwrap());
+    let ranks = |outcome: &Outcome| said(outcome).lines().next().map(str::to_owned);
+    assert_eq!(ranks(&outcomes[0]), ranks(&outcomes[1]));
+    assert_ne!(outcomes[0].cycles, outcomes[1].cycles);
+}
+
+#[test]
+fn the_region_is_measured_that_begins_at_the_checkpoint() {
+    let (program, args) = (with_region(), words(&["test"]));
+    let job = Job { program: &program, args: &args, env: &[], nodes: 3 };
+    let machine = load("sonuma", &[]);
+    let whole = part::run(&machine, &job, Part::Region, Options::default()).unwrap();
+    let checkpoint = begun(part::checkpoint(&machine, &job, Part::Region, Options::default()));
+    let rest = part::restore(&machine, &checkpoint, checkpoint.part(), Options::default()).unwrap();
+    assert_eq!(everything(rest), everything(whole));
+    // Without timing it goes on, too.
+    let mut options = Options::default();
+    let mut session = Session::restore(&machine, &checkpoint, &options).unwrap();
+    let end = Until { mark: Some(Mark::End), ..Until::default() };
+    assert!(session.fast_forward(end, &mut options).unwrap());
+    assert!(!session.run(Until::default(), &mut options));
+    said(&session.finish(options));
+}
+
+#[test]
+fn a_checkpoint_can_be_taken_after_another_one() {
+    let (program, args) = (with_region(), words(&["test"]));
+    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+    let machine = load("sonuma", &[]);
+    let mut options = Options::default();
+    let mut session = Session::new(&machine, &job, &options).unwrap();
+    let at = |count| Until { instructions: Some(count), ..Until::default() };
+    let mut outcomes = Vec::new();
+    for count in [500, 1_500, 2_500] {
+        assert!(session.fast_forward(at(count), &mut options).unwrap());
+        let checkpoint = session.checkpoint(&job, Part::Whole).unwrap();
+        session = Session::restore(&machine, &checkpoint, &options).unwrap();
+        let mut other = Session::restore(&machine, &checkpoint, &options).unwrap();
+        assert!(!other.run(Until::default(), &mut Options::default()));
+        outcomes.push(other.finish(Options::default()));
+    }
+    session.run(Until::default(), &mut options);
+    outcomes.push(session.finish(options));
+    for outcome in &outcomes {
+        said(outcome);
+        assert_eq!(outcome.instructions, 3 + 2 * 2500 + 2);
+    }
+}
+
+/// The reason why a session gives no checkpoint.
+fn refusal(mut before: impl FnMut(&mut Session, &mut Options<'_>)) -> String {
+    let program = super::ends::elf(
+        &[&[mark(1)][..], &super::parts::count_down(900), &super::parts::END].concat(),
+    );
+    let args = words(&["test"]);
+    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+    let mut options = Options::default();
+    let mut session = Session::new(&load("sonuma", &[]), &job, &options).unwrap();
+    before(&mut session, &mut options);
+    session.checkpoint(&job, Part::Whole).unwrap_err().to_string()
+}
+
+#[test]
+fn a_checkpoint_is_of_a_program_without_timing() {
+    let at = |count| Until { instructions: Some(count), ..Until::default() };
+    let timed = refusal(|session, options| {
+        session.run(at(100), options);
+    });
+    assert!(timed.contains("fast-forward from the begin"), "{timed}");
+    let later = refusal(|session, options| {
+        session.run(at(100), options);
+        session.fast_forward(at(500), options).unwrap();
+    });
+    assert_eq!(later, timed);
+    let warm = refusal(|session, options| {
+        session.fast_forward(at(500), options).unwrap();
+        session.warm(options);
+    });
+    assert_eq!(warm, timed);
+    let ended = refusal(|session, options| {
+        session.fast_forward(Until::default(), options).unwrap();
+    });
+    assert!(ended.contains("has ended"), "{ended}");
+}
+
+#[test]
+fn a_program_in_a_context_has_no_checkpoint() {
+    let folder = folder();
+    let part = Part::Instructions { after: 200_000, count: None };
+    let pagerank = ["pagerank", "--kronecker", "5", "--variant", "bulk"];
+    let (program, args) = (prebuilt("pagerank.rv64"), words(&pagerank));
+    let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
+    let refused = part::checkpoint(&load("sonuma", &[]), &job, part, options(folder.path()));
+    match refused {
+        Err(ExecError::Checkpoint(why)) => assert!(why.starts_with("node 0 has a part"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_missing_where_a_program_goes_on_is_named() {
+    let folder = folder();
+    let folder = folder.path();
+    let part = Part::Instructions { after: 60_000, count: None };
+    let checkpoint = taken(&chips(&[]), &STATE_TEST, part, folder);
+    let refused = |machine: &Machine| {
+        let outcome = part::restore(machine, &checkpoint, Part::Whole, options(folder));
+        outcome.expect_err("something is missing").to_string()
+    };
+    let cores = refused(&load("sonuma", &[]));
+    assert!(cores.contains("threads on 4 cores, and there are 1"), "{cores}");
+    let memory = refused(&chips(&[("memory.size_bytes", "1M")]));
+    assert!(memory.starts_with("memory.size_bytes: "), "{memory}");
+    let borrowed = refused(&load("deoi-cores", &[]));
+    assert!(borrowed.contains("ni.placement"), "{borrowed}");
+    fs::write(folder.join("in"), "1\n").unwrap();
+    assert!(refused(&chips(&[])).ends_with("in: has 2 bytes, and had 692 then"));
+    fs::remove_file(folder.join("in")).unwrap();
+    assert!(refused(&chips(&[])).contains("/rackmem/in: No such file"), "{}", refused(&chips(&[])));
+}
+
+#[test]
+fn a_file_that_is_not_as_it_was_written_is_no_checkpoint() {
+    let folder = folder();
+    let part = Part::Instructions { after: 2_000, count: None };
+    let checkpoint = taken(&chips(&[]), &STATE_TEST, part, folder.path());
+    let path = folder.path().join("here");
+    checkpoint.write(&path).unwrap();
+    let whole = fs::read(&path).unwrap();
+    let read = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        Checkpoint::read(&path).map(|_| ())
+    };
+    assert_eq!(read(&whole), Ok(()));
+    let places = (0..200).chain((200..whole.len()).step_by(whole.len() / 200));
+    for place in places {
+        let mut damaged = whole.clone();
+        damaged[place] ^= 0x10;
+        let why = read(&damaged).expect_err("a bit is another");
+        assert!(
+            ["is not whole", "is no checkpoint", "is a checkpoint of another version"]
+                .iter()
+                .any(|begin| why.starts_with(begin)),
+            "{place}: {why}"
+        );
+        assert!(read(&whole[..place]).is_err(), "{place}");
+    }
+    assert!(Checkpoint::read(&folder.path().join("nothing")).is_err());
+}
