@@ -4,11 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use rackmem_riscv::Mark;
+use rackmem_riscv::encode::{i, opcode, u};
 use rackmem_sim::exec::part::{self, Begun, Part};
 use rackmem_sim::exec::{Checkpoint, ExecError, Job, Options, Outcome, Session, Until};
 use rackmem_sim::machine::Machine;
 
-use super::parts::{mark, with_region};
+use super::ends::{ECALL, elf};
+use super::parts::{END, count_down, with_region};
 use super::{RACK_OF_CHIPS, SMALL_MESH, load, prebuilt, said};
 
 fn chips(settings: &[(&str, &str)]) -> Machine {
@@ -79,6 +81,10 @@ fn a_run_is_the_same_from_a_checkpoint_on() {
             let checkpoint = Checkpoint::read(&folder.join("here")).unwrap();
             // A checkpoint can be gone on from more than once, whatever was written behind it.
             for _ in 0..2 {
+                if let Some(written) = &written {
+                    let behind = [&written[..], b"behind its end"].concat();
+                    fs::write(folder.join("out"), behind).unwrap();
+                }
                 let rest = part::restore(&machine, &checkpoint, checkpoint.part(), options(folder));
                 assert_eq!(
                     everything(rest.unwrap()),
@@ -148,6 +154,30 @@ fn the_region_is_measured_that_begins_at_the_checkpoint() {
 }
 
 #[test]
+fn a_program_that_sleeps_wakes_at_its_time() {
+    // nanosleep() of 200 us, which begins before the checkpoint.
+    let code = [
+        u(opcode::AUIPC, 10, 0),
+        i(opcode::OP_IMM, 0, 10, 10, 4 * 8),
+        i(opcode::OP_IMM, 0, 11, 0, 0),
+        i(opcode::OP_IMM, 0, 17, 0, 101),
+        ECALL,
+    ];
+    let program = elf(&[&code[..], &END, &[0, 0, 200_000, 0]].concat());
+    let args = words(&["test"]);
+    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+    let part = Part::Instructions { after: 4, count: None };
+    let checkpoint = begun(part::checkpoint(&load("sonuma", &[]), &job, part, Options::default()));
+    for clock_ghz in ["1", "2", "3"] {
+        let machine = load("sonuma", &[("clock_ghz", clock_ghz)]);
+        let rest = part::restore(&machine, &checkpoint, Part::Whole, Options::default()).unwrap();
+        said(&rest);
+        let us = rest.cycles as f64 / machine.clock_ghz / 1000.0;
+        assert!((200.0..202.0).contains(&us), "{us} us at {clock_ghz} GHz");
+    }
+}
+
+#[test]
 fn a_checkpoint_can_be_taken_after_another_one() {
     let (program, args) = (with_region(), words(&["test"]));
     let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
@@ -174,9 +204,7 @@ fn a_checkpoint_can_be_taken_after_another_one() {
 
 /// The reason why a session gives no checkpoint.
 fn refusal(mut before: impl FnMut(&mut Session, &mut Options<'_>)) -> String {
-    let program = super::ends::elf(
-        &[&[mark(1)][..], &super::parts::count_down(900), &super::parts::END].concat(),
-    );
+    let program = elf(&[&count_down(900)[..], &END].concat());
     let args = words(&["test"]);
     let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
     let mut options = Options::default();

@@ -119,7 +119,7 @@ pub(super) fn count_down(count: i32) -> [u32; 3] {
     [i(opcode::OP_IMM, 0, 5, 0, count), i(opcode::OP_IMM, 0, 5, 5, -1), branch_back]
 }
 
-pub(super) fn mark(number: i32) -> u32 {
+fn mark(number: i32) -> u32 {
     i(opcode::OP_IMM, 2, 0, 0, number)
 }
 
