@@ -31,6 +31,8 @@ pub struct Cpu {
     ticked: Option<Next>,
     /// In its place, while it executes without timing.
     fast: Option<Box<Fast>>,
+    /// The operating system wants it for another thread.
+    gives_way: bool,
 }
 
 impl Cpu {
@@ -49,6 +51,7 @@ impl Cpu {
             ticked_at: 0,
             ticked: None,
             fast: None,
+            gives_way: false,
         }
     }
 
@@ -83,6 +86,7 @@ impl Cpu {
 
     /// Goes on after a stop with these registers, at cycle `at` or in the next one.
     pub fn resume(&mut self, hart: &Hart, at: Cycle, wires: &mut Wires) {
+        self.gives_way = false;
         let before = at.max(wires.now + 1) - 1;
         if wires.pace != Pace::Timed {
             let fast = self.fast.get_or_insert_with(|| Box::new(Fast::new(hart.clone(), 0)));
@@ -94,6 +98,15 @@ impl Cpu {
         }
         self.core.resume(hart, before);
         self.tick_at(before + 1, wires);
+    }
+
+    /// Has it stop with [`Stop::Paused`] as soon as it can.
+    pub fn give_way(&mut self, l1: &mut PrivateCache, wires: &mut Wires) {
+        self.gives_way = true;
+        if self.fast.is_none() {
+            self.settle(l1, wires);
+            self.core.pause(true);
+        }
     }
 
     /// The pace has changed: it goes on at that as soon as it can. The chip's homes hold so many lines.
@@ -138,6 +151,9 @@ impl Cpu {
         }
         if let Some(stop) = fast.take_stop() {
             return Some(stop);
+        }
+        if std::mem::take(&mut self.gives_way) {
+            return fast.pause();
         }
         self.core.count_fast_forwarded(fast.execute(self.core.stats().executed(), wires));
         let due = fast.due;
@@ -198,7 +214,7 @@ impl Cpu {
         match next {
             Next::At(at) => self.tick_at(at, wires),
             Next::Told => {}
-            Next::Stopped(Stop::Paused) => {
+            Next::Stopped(Stop::Paused) if !std::mem::take(&mut self.gives_way) => {
                 self.fast = Some(Box::new(Fast::new(self.core.hart(), now + 1)));
                 wires.tick_next(self.number);
             }
