@@ -256,6 +256,7 @@ const TABLES: &[Table] = &[
                 "MAX_NODES",
             ),
             ("code and data of a program", Bytes, "crates/riscv/src/elf.rs", "LARGEST"),
+            ("threads of a program", Number, "crates/riscv/src/kernel/threads.rs", "MAX_THREADS"),
             (
                 "runs of a report that are shown each by itself",
                 Number,

@@ -35,6 +35,7 @@ impl Errno {
     pub const RANGE: Errno = Errno(34);
     pub const NAMETOOLONG: Errno = Errno(36);
     pub const NOSYS: Errno = Errno(38);
+    pub const OPNOTSUPP: Errno = Errno(95);
     pub const TIMEDOUT: Errno = Errno(110);
 
     /// Return value of a system call with this error: the negated number.

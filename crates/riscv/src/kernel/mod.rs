@@ -54,7 +54,7 @@ pub enum Effect {
     Yield,
     /// It runs on, and another hart begins.
     Spawn {
-        /// Number of the hart that begins.
+        /// Number of the hart that begins. Where there are fewer, it takes turns with others.
         hart: usize,
         /// The registers that it begins with.
         state: Box<Hart>,

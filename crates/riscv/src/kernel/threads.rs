@@ -15,6 +15,9 @@ const CLONE_PARENT_SETTID: u64 = 0x10_0000;
 const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
 const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 
+/// Threads of a process at a time.
+const MAX_THREADS: usize = 1024;
+
 /// A thread that runs or sleeps on a hart.
 #[derive(Serialize, Deserialize)]
 struct Thread {
@@ -90,7 +93,7 @@ impl Threads {
             number::SCHED_SETAFFINITY => Ok(0),
             number::SCHED_GETAFFINITY => affinity(context, a1, a2),
             number::GETCPU => {
-                let hart = (context.hart as u32).to_le_bytes();
+                let hart = ((context.hart % context.host.harts()) as u32).to_le_bytes();
                 let write = |memory: &mut dyn super::UserMemory, to, bytes: &[u8]| {
                     if to == 0 { Ok(()) } else { memory.write(to, bytes) }
                 };
@@ -103,10 +106,10 @@ impl Threads {
         })
     }
 
-    /// The lowest hart without a thread.
-    fn free_hart(&self, harts: usize) -> Option<usize> {
+    /// The lowest number without a thread: those from the number of harts on have to take turns.
+    fn free_hart(&self) -> Option<usize> {
         let gap = self.on.iter().position(Option::is_none).unwrap_or(self.on.len());
-        (gap < harts).then_some(gap)
+        (gap < MAX_THREADS).then_some(gap)
     }
 
     fn start(&mut self, hart: usize, thread: Thread) {
@@ -154,7 +157,7 @@ fn affinity(context: &mut Context<'_>, size: u64, to: u64) -> Result {
 }
 
 impl Kernel {
-    /// A new thread, on the lowest hart without one.
+    /// A new thread, with the lowest number that is free.
     pub(super) fn clone_thread(&mut self, context: &mut Context<'_>) -> Result<(u64, Effect)> {
         // The order of arguments of RISC-V: flags, stack, parent's tid, tls, child's tid.
         let [flags, stack, parent_tid, tls, child_tid, _] = context.args();
@@ -183,10 +186,9 @@ impl Kernel {
             context.host.warn("clone() without CLONE_VM and CLONE_THREAD: no processes here");
             return Err(Errno::NOSYS);
         }
-        let harts = context.host.harts();
-        let Some(hart) = self.threads.free_hart(harts) else {
+        let Some(hart) = self.threads.free_hart() else {
             context.host.warn(&format!(
-                "no hart left for another thread: all {harts} have one; the program gets EAGAIN"
+                "a process has {MAX_THREADS} threads at most; the program gets EAGAIN"
             ));
             return Err(Errno::AGAIN);
         };

@@ -99,18 +99,24 @@ fn spawn(process: &mut Process) -> (u64, Box<Hart>) {
 }
 
 #[test]
-fn threads_begin_on_free_harts() {
+fn threads_begin_with_free_numbers_and_share_harts() {
     let mut process = Process::new();
     let (id, state) = spawn(&mut process);
     assert_eq!((state.pc, state.x[abi::A0]), (0x1004, 0), "the child returns 0");
     assert_eq!((state.x[abi::SP], state.x[abi::TP]), (0x9000, 0x7777));
     assert_eq!(process.word(DATA) as u32, id as u32, "the parent knows its number");
+    // There are two harts: the others have to share them.
+    let most = 1024;
+    for number in 2..most {
+        let (_, reply) = process.call(0, CLONE, &[CLONE_FLAGS, 0x9000, DATA, 0, DATA]);
+        assert!(matches!(reply.effect, Effect::Spawn { hart, .. } if hart == number));
+    }
     let (value, _) = process.call(0, CLONE, &[CLONE_FLAGS, 0x9000, DATA, 0, DATA]);
     assert_eq!(value, Errno::AGAIN.result());
-    assert_eq!(
-        process.world.said,
-        ["no hart left for another thread: all 2 have one; the program gets EAGAIN"]
-    );
+    assert_eq!(process.world.said, ["a process has 1024 threads at most; the program gets EAGAIN"]);
+    assert_eq!(process.value(168, &[DATA, 0]), 0);
+    process.call(3, 168, &[DATA, 0]);
+    assert_eq!(process.word(DATA) as u32, 1, "thread 3 is on the second of two harts");
 }
 
 #[test]

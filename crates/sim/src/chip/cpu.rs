@@ -23,6 +23,7 @@ use crate::scratchpad::region::{END, FIRST, LOCK_BOX};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
     stats: Stats,
+    gives_way: bool,
     pub fast: fast::State,
 }
 
@@ -41,6 +42,8 @@ pub struct Cpu {
     ticked: Option<Next>,
     /// In its place, while it executes without timing.
     fast: Option<Box<Fast>>,
+    /// The operating system wants it for another thread.
+    gives_way: bool,
 }
 
 impl Cpu {
@@ -64,20 +67,25 @@ impl Cpu {
             ticked_at: 0,
             ticked: None,
             fast: None,
+            gives_way: false,
         }
     }
 
     /// Its state, if it executes without timing.
     pub fn state(&self) -> Option<State> {
         let fast = self.fast.as_ref()?.state();
-        Some(State { stats: *self.core.stats(), fast })
+        Some(State { stats: *self.core.stats(), gives_way: self.gives_way, fast })
     }
 
     /// Core `number`, which goes on from this state.
     pub fn restore(number: u16, machine: &Machine, state: State, wires: &mut Wires) -> Cpu {
         let core = Core::paused(&machine.cpu_spec(), state.stats, wires.now);
         let fast = Fast::restore(state.fast);
-        let cpu = Cpu { fast: Some(Box::new(fast)), ..Cpu::of(number, machine, core) };
+        let cpu = Cpu {
+            fast: Some(Box::new(fast)),
+            gives_way: state.gives_way,
+            ..Cpu::of(number, machine, core)
+        };
         cpu.tick_when_due(wires);
         cpu
     }
@@ -120,6 +128,7 @@ impl Cpu {
 
     /// Goes on after a stop with these registers, at cycle `at` or in the next one.
     pub fn resume(&mut self, hart: &Hart, at: Cycle, wires: &mut Wires) {
+        self.gives_way = false;
         let before = at.max(wires.now + 1) - 1;
         if wires.pace != Pace::Timed {
             let fast = self.fast.get_or_insert_with(|| Box::new(Fast::new(hart.clone(), 0)));
@@ -133,13 +142,23 @@ impl Cpu {
         self.tick_at(before + 1, wires);
     }
 
+    /// Has it stop with [`Stop::Paused`] as soon as it can.
+    pub fn give_way(&mut self, l1: &mut PrivateCache, wires: &mut Wires) {
+        self.gives_way = true;
+        if self.fast.is_none() {
+            self.settle(l1, wires);
+            self.core.pause(true);
+        }
+    }
+
     /// The pace has changed: it goes on at that as soon as it can. The chip's homes hold so many lines.
     pub fn set_pace(&mut self, shared_lines: usize, l1: &mut PrivateCache, wires: &mut Wires) {
         match (wires.pace, &mut self.fast) {
             (Pace::Fast, None) => {
                 self.settle(l1, wires);
+                let has_stopped = self.core.stopped().is_some();
                 self.core.pause(true);
-                if self.core.stopped() == Some(Stop::Paused) {
+                if !has_stopped && self.core.stopped().is_some() {
                     self.fast = Some(Box::new(Fast::new(self.core.hart(), wires.now + 1)));
                 }
             }
@@ -182,6 +201,9 @@ impl Cpu {
         }
         if let Some(stop) = fast.take_stop() {
             return Some(stop);
+        }
+        if std::mem::take(&mut self.gives_way) {
+            return fast.pause();
         }
         self.core.count_fast_forwarded(fast.execute(self.core.stats().executed(), wires));
         let due = fast.due;
@@ -242,7 +264,7 @@ impl Cpu {
         match next {
             Next::At(at) => self.tick_at(at, wires),
             Next::Told => {}
-            Next::Stopped(Stop::Paused) => {
+            Next::Stopped(Stop::Paused) if !std::mem::take(&mut self.gives_way) => {
                 self.fast = Some(Box::new(Fast::new(self.core.hart(), now + 1)));
                 wires.tick_next(self.number);
             }

@@ -139,6 +139,12 @@ impl Fast {
         stop
     }
 
+    /// Stops between two instructions.
+    pub fn pause(&mut self) -> Option<Stop> {
+        self.stop = Some(Stop::Paused);
+        self.take_stop()
+    }
+
     /// Executes up to `limit` instructions from a cycle on, after so many others.
     fn run(&mut self, begin: [u64; 2], limit: u64, wires: &mut Wires) -> u64 {
         let Wires { mmu, image: Some(image), changed, .. } = wires else { return 0 };

@@ -298,6 +298,8 @@ impl Core {
     pub fn resume(&mut self, hart: &Hart, now: Cycle) {
         assert!(self.stopped.take().is_some(), "only a core that has stopped can go on");
         self.is_pausing = false;
+        // It may be another thread that goes on.
+        self.reservation = None;
         self.squash(self.head);
         self.registers.restore(hart);
         self.fflags = hart.fflags;

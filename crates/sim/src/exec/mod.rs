@@ -7,6 +7,7 @@
 //! | [`part`] | the part of a program that is measured |
 //! | `node` | a chip and its operating system |
 //! | `system` | the operating system: threads, system calls, ends of processes |
+//! | `turns` | threads that take turns on cores |
 //! | `pages` | physical memory, page tables, the program's address space |
 //! | `device`, `controller` | the device driver of the network interface |
 //! | `borrow` | the driver of borrowed memory and its DMA engine |
@@ -26,8 +27,8 @@
 //! - *Writes by the operating system* change that one place, and every part that has read the block learns of it as
 //!   by coherence: cores (loads without a value are made again, sleeping polls wake), the RMC, a home's transaction in
 //!   flight.
-//! - *The operating system* is one process for each node with a core for each thread, so there is no scheduler. Every
-//!   system call takes `system.call_cycles`.
+//! - *The operating system* is one process for each node. Every system call takes `system.call_cycles`, and so does
+//!   the begin of a thread's turn on a core that it shares. Threads do not move to other cores.
 //! - *Pages.* Programs map pages of 4 KB, as on Linux; the node's pages are the paper's, 8 KB. A page of the node is
 //!   there as long as a part of it is mapped, and the RMC may do to all of it what the program may do to a part. All
 //!   pages are pinned when they are mapped.
@@ -59,6 +60,7 @@ pub mod part;
 pub mod report;
 mod session;
 mod system;
+mod turns;
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The operating system of a node: it runs one process, whose threads have a core each.
+//! The operating system of a node: it runs one process, whose threads share the cores.
 
 use std::io;
 
@@ -15,10 +15,12 @@ use super::checkpoint::{Clock, Memory, Places, State};
 use super::device::{Answer, Device};
 use super::outcome::{Crash, End};
 use super::pages::{Pages, User};
+use super::turns::{TURN_NS, Turns};
 use super::{ExecError, Job, Options, rack_nodes};
 use crate::chip::Chip;
 use crate::chip::cpu::Cpu;
 use crate::chip::ni::Ni;
+use crate::chip::tile::Tile;
 use crate::chip::wires::Pace;
 use crate::cpu::{Lives, Stats as Counted, Stop, Stretch};
 use crate::engine::Cycle;
@@ -30,6 +32,10 @@ use crate::machine::Machine;
 pub enum Thread {
     Idle,
     Running,
+    /// It would run, but another one has its core.
+    Ready {
+        hart: Box<Hart>,
+    },
     /// It is in a call until it is woken, or until a cycle.
     Asleep {
         hart: Box<Hart>,
@@ -59,7 +65,7 @@ impl Thread {
                 let (next, until) = (clock.cycle(next), at(until));
                 Thread::Watching { hart, address, value, next, until }
             }
-            Thread::Idle | Thread::Running => self,
+            Thread::Idle | Thread::Running | Thread::Ready { .. } => self,
         }
     }
 }
@@ -74,7 +80,9 @@ pub struct System {
     /// The driver of borrowed memory, if there is any.
     lending: Option<Lending>,
     symbols: Symbols,
+    /// By number; that of a thread is not that of its core.
     threads: Vec<Thread>,
+    turns: Turns,
     machine: Machine,
     call_cycles: Cycle,
     clock_cycles: Cycle,
@@ -176,6 +184,7 @@ impl System {
             pages,
             symbols,
             threads: vec![Thread::Idle; cores],
+            turns: Turns::new(cores),
             machine: machine.clone(),
             call_cycles: Cycle::from(machine.system.call_cycles),
             clock_cycles: Cycle::from(machine.system.clock_cycles),
@@ -205,8 +214,13 @@ impl System {
         let cores = cores.collect::<Result<Vec<_>, ()>>();
         let cores = cores.map_err(|()| "has a core that executes with timing")?;
         let (memory, contents) = Memory::save(&self.pages, chip);
-        let state =
-            State::new(&self.kernel, self.host.state(), self.threads.clone(), cores, memory)?;
+        let state = State::new(
+            &self.kernel,
+            self.host.state(),
+            (&self.threads, &self.turns),
+            cores,
+            memory,
+        )?;
         Ok((state, contents))
     }
 
@@ -221,18 +235,16 @@ impl System {
         clock: Clock,
         chip: &mut Chip,
     ) -> Result<System, ExecError> {
-        let (cores, needed) = (chip.tiles.len(), state.cores_needed());
-        if needed > cores {
-            return Err(ExecError::Machine(format!(
-                "tiles.columns, tiles.rows: the checkpoint has threads on {needed} cores, and there are {cores}"
-            )));
-        }
+        let cores = chip.tiles.len();
+        self.turns = state.turns(cores, clock).map_err(ExecError::Machine)?;
         self.kernel = state.kernel().map_err(ExecError::Checkpoint)?;
         let input = |error: io::Error| ExecError::Checkpoint(format!("standard input: {error}"));
         self.host.restore(state.host).map_err(input)?;
         self.kernel.reopen(&mut self.host).map_err(ExecError::Checkpoint)?;
         self.threads = state.threads.into_iter().map(|thread| thread.at(clock)).collect();
-        self.threads.resize(cores, Thread::Idle);
+        if self.threads.len() < cores {
+            self.threads.resize(cores, Thread::Idle);
+        }
         for (number, core) in (0..).zip(state.cores).take(cores) {
             let Some(mut core) = core else { continue };
             core.fast.due = clock.cycle(core.fast.due);
@@ -243,7 +255,7 @@ impl System {
             }
             chip.tiles[usize::from(number)].cpu = Some(cpu);
         }
-        self.next_timer = self.earliest_timer();
+        self.next_timer = self.earliest_timer(chip.wires.now);
         Ok(self)
     }
 
@@ -267,14 +279,15 @@ impl System {
         self.counted.iter().chain(running.map(|cpu| cpu.core().stats()))
     }
 
-    /// The next timer after threads have gone to sleep or woken.
-    fn earliest_timer(&self) -> Option<Cycle> {
-        let due = |thread: &Thread| match thread {
+    /// The next timer after this cycle, in which threads have gone to sleep or woken.
+    fn earliest_timer(&self, now: Cycle) -> Option<Cycle> {
+        let due = |(number, thread): (usize, &Thread)| match thread {
             Thread::Asleep { until, .. } => *until,
             Thread::Watching { next, until, .. } => Some(until.map_or(*next, |at| at.min(*next))),
+            Thread::Ready { .. } => self.turns.end_before(number).map(|end| end.max(now + 1)),
             Thread::Idle | Thread::Running => None,
         };
-        self.threads.iter().filter_map(due).min()
+        self.threads.iter().enumerate().filter_map(due).min()
     }
 
     /// Serves the cores that have stopped in this cycle, and those whose time has come.
@@ -285,33 +298,31 @@ impl System {
         {
             let cpu = chip.tiles[usize::from(number)].cpu.as_ref();
             let pc = cpu.map_or(0, |cpu| cpu.core().oldest_pc());
-            self.crash(number, pc, Why::Misuse(misuse.to_string()), chip);
+            self.crash(usize::from(number), pc, Why::Misuse(misuse.to_string()), chip);
         }
-        for (number, stop) in std::mem::take(&mut chip.stops) {
+        for (core, stop) in std::mem::take(&mut chip.stops) {
             if self.end.is_some() {
                 return;
             }
             // A core that waits in a call may be looked at once more.
-            if !matches!(self.threads[usize::from(number)], Thread::Running) {
-                continue;
-            }
-            let hart = match &chip.tiles[usize::from(number)].cpu {
+            let Some(number) = self.turns.holder(usize::from(core)) else { continue };
+            let hart = match &chip.tiles[usize::from(core)].cpu {
                 Some(cpu) => cpu.hart(),
                 None => continue,
             };
             match stop {
-                Stop::Ecall => self.call(usize::from(number), hart, chip),
+                Stop::Ecall => self.call(number, hart, chip),
                 Stop::Ebreak => self.fail(number, hart, Caused::Breakpoint, chip),
                 Stop::Illegal => self.fail(number, hart, Caused::Illegal, chip),
                 Stop::Fault(fault) => self.fail(number, hart, Caused::Fault(fault), chip),
-                Stop::Mark(mark) => self.mark(usize::from(number), hart, mark, chip),
-                Stop::Paused => unreachable!("the chip's core goes on by itself"),
+                Stop::Mark(mark) => self.mark(number, hart, mark, chip),
+                Stop::Paused => self.give_way(number, hart, chip),
             }
         }
         if self.end.is_none() && self.next_timer.is_some_and(|at| at <= now) {
             self.timers(chip);
         }
-        self.next_timer = self.earliest_timer();
+        self.next_timer = self.earliest_timer(now);
     }
 
     pub fn stop(&mut self, end: End, chip: &mut Chip) {
@@ -345,13 +356,14 @@ impl System {
 
     /// Whether a thread executes instructions; if nothing is left to happen they are a loop.
     pub fn is_running(&self) -> bool {
-        self.threads.iter().any(|thread| matches!(thread, Thread::Running))
+        self.threads.iter().any(|thread| matches!(thread, Thread::Running | Thread::Ready { .. }))
     }
 
     /// The state of each thread, one line each, for people.
     pub fn describe(&self, chip: &Chip) -> Vec<String> {
         let mut lines = Vec::new();
-        for (core, thread) in self.threads.iter().enumerate() {
+        for (number, thread) in self.threads.iter().enumerate() {
+            let core = self.turns.core_of(number);
             let what = match thread {
                 Thread::Idle => continue,
                 Thread::Running => match &chip.tiles[core].cpu {
@@ -360,6 +372,9 @@ impl System {
                     }
                     None => continue,
                 },
+                Thread::Ready { hart } => {
+                    format!("waits for its turn at {}", self.symbols.describe(hart.pc))
+                }
                 Thread::Asleep { hart, .. } | Thread::Watching { hart, .. } => {
                     format!("sleeps in a system call at {}", self.symbols.describe(hart.pc))
                 }
@@ -385,21 +400,12 @@ impl System {
         Ok(())
     }
 
+    /// A thread begins.
     fn start(&mut self, number: usize, hart: &Hart, chip: &mut Chip) {
-        let Chip { tiles, wires, .. } = chip;
-        let tile = &mut tiles[number];
-        let now = wires.now;
-        match &mut tile.cpu {
-            Some(cpu) => cpu.resume(hart, now, wires),
-            None => {
-                let mut cpu = Cpu::new(number as u16, &self.machine, hart, wires);
-                if let Some(stretch) = &self.pipeline {
-                    cpu.record_lives(stretch.clone());
-                }
-                tile.cpu = Some(cpu);
-            }
+        if number >= self.threads.len() {
+            self.threads.resize(number + 1, Thread::Idle);
         }
-        self.threads[number] = Thread::Running;
+        self.resume_after(0, number, hart, chip);
     }
 
     /// Goes on after a call.
@@ -407,21 +413,65 @@ impl System {
         self.resume_after(self.call_cycles, number, hart, chip);
     }
 
+    /// Goes on so many cycles later, or when the core of the thread is free.
     fn resume_after(&mut self, cycles: Cycle, number: usize, hart: &Hart, chip: &mut Chip) {
+        let core = self.turns.core_of(number);
+        match self.turns.holder(core) {
+            None => {
+                let turn = self.cycle_of(TURN_NS);
+                self.turns.begin(number, chip.wires.now + turn);
+            }
+            Some(holder) if holder != number => {
+                self.threads[number] = Thread::Ready { hart: Box::new(hart.clone()) };
+                return;
+            }
+            Some(_) => {}
+        }
         let Chip { tiles, wires, .. } = chip;
-        let at = wires.now + cycles;
-        if let Some(cpu) = &mut tiles[number].cpu {
-            cpu.resume(hart, at, wires);
+        match &mut tiles[core].cpu {
+            Some(cpu) => cpu.resume(hart, wires.now + cycles, wires),
+            none => {
+                let mut cpu = Cpu::new(core as u16, &self.machine, hart, wires);
+                if let Some(stretch) = &self.pipeline {
+                    cpu.record_lives(stretch.clone());
+                }
+                *none = Some(cpu);
+            }
         }
         self.threads[number] = Thread::Running;
     }
 
+    /// A thread that runs is something else from now on, and gives its core to the next one.
+    fn leave(&mut self, number: usize, thread: Thread, chip: &mut Chip) {
+        self.threads[number] = thread;
+        self.turns.leave(number);
+        let mut others = self.turns.after(number, self.threads.len());
+        let next = others.find(|&other| matches!(self.threads[other], Thread::Ready { .. }));
+        let Some(next) = next else { return };
+        let Thread::Ready { mut hart } = std::mem::replace(&mut self.threads[next], Thread::Idle)
+        else {
+            return;
+        };
+        let mut user = User { pages: &mut self.pages, chip };
+        match self.kernel.interrupt(next, &mut hart, &mut user) {
+            Some(signal) => self.kill(next, signal, hart.pc, chip),
+            None => self.resume(next, &hart, chip),
+        }
+    }
+
+    /// A thread lets others have its core first.
+    fn give_way(&mut self, number: usize, hart: Hart, chip: &mut Chip) {
+        chip.settle();
+        chip.show_stores();
+        self.leave(number, Thread::Ready { hart: Box::new(hart) }, chip);
+        self.after_call(number, chip);
+    }
+
     /// An instruction does not complete: the program handles that, or ends.
-    fn fail(&mut self, number: u16, mut hart: Hart, what: Caused, chip: &mut Chip) {
+    fn fail(&mut self, core: usize, mut hart: Hart, what: Caused, chip: &mut Chip) {
         chip.settle();
         chip.show_stores();
         let mut user = User { pages: &mut self.pages, chip };
-        let core = usize::from(number);
         if self.kernel.fault(core, &mut hart, what, &mut user) {
             self.resume(core, &hart, chip);
             return self.after_call(core, chip);
@@ -431,7 +481,7 @@ impl System {
             Caused::Illegal => Why::Illegal,
             Caused::Breakpoint => Why::Breakpoint,
         };
-        self.crash(number, hart.pc, why, chip);
+        self.crash(core, hart.pc, why, chip);
     }
 
     /// A region of interest begins or ends.
@@ -470,16 +520,17 @@ impl System {
 
     fn effect(&mut self, number: usize, hart: Hart, effect: Effect, chip: &mut Chip) {
         match effect {
-            Effect::Return | Effect::Yield => self.resume(number, &hart, chip),
+            Effect::Return => self.resume(number, &hart, chip),
+            Effect::Yield => self.leave(number, Thread::Ready { hart: Box::new(hart) }, chip),
             Effect::Spawn { hart: on, state } => {
                 self.start(on, &state, chip);
                 self.resume(number, &hart, chip);
             }
             Effect::Sleep { until_ns } => {
                 let until = until_ns.map(|ns| self.cycle_of(ns).max(chip.wires.now + 1));
-                self.threads[number] = Thread::Asleep { hart: Box::new(hart), until };
+                self.leave(number, Thread::Asleep { hart: Box::new(hart), until }, chip);
             }
-            Effect::ExitThread => self.threads[number] = Thread::Idle,
+            Effect::ExitThread => self.leave(number, Thread::Idle, chip),
             Effect::Exit(code) => self.stop(End::Exit(code), chip),
             Effect::Killed(signal) => self.kill(number, signal, hart.pc, chip),
         }
@@ -495,7 +546,8 @@ impl System {
                 Some(lending.call(call, args, kernel, &mut user))
             }
             _ if Device::has_call(call) => {
-                Some(self.device.call(number as u16, call, args, kernel, &mut user))
+                let core = self.turns.core_of(number) as u16;
+                Some(self.device.call(core, call, args, kernel, &mut user))
             }
             _ => None,
         }
@@ -513,7 +565,8 @@ impl System {
                 let until = self.host.now_ns.checked_add(timeout_ns).map(|ns| self.cycle_of(ns));
                 let (hart, next) = (Box::new(hart), now + 1);
                 let until = until.map(|at| at.max(next));
-                self.threads[number] = Thread::Watching { hart, address, value, next, until };
+                let thread = Thread::Watching { hart, address, value, next, until };
+                self.leave(number, thread, chip);
             }
         }
     }
@@ -536,8 +589,8 @@ impl System {
         if std::mem::take(is_exhausted) && self.end.is_none() {
             const SIGKILL: i32 = 9;
             let why = "memory.size_bytes: the node's memory is full; give it more";
-            self.host.stderr.extend_from_slice(format!("core {number}: {why}\n").as_bytes());
-            let place = format!("core {number}");
+            let place = format!("core {}", self.turns.core_of(number));
+            self.host.stderr.extend_from_slice(format!("{place}: {why}\n").as_bytes());
             self.stop(End::Killed { signal: SIGKILL, place }, chip);
         }
     }
@@ -554,7 +607,8 @@ impl System {
 
     /// Ends the process by a signal that it does not handle.
     fn kill(&mut self, number: usize, signal: i32, pc: u64, chip: &mut Chip) {
-        let place = format!("core {number} at {}", self.symbols.describe(pc));
+        let core = self.turns.core_of(number);
+        let place = format!("core {core} at {}", self.symbols.describe(pc));
         self.stop(End::Killed { signal, place }, chip);
     }
 
@@ -571,8 +625,25 @@ impl System {
                 {
                     self.look(number, *hart, chip);
                 }
+                Thread::Ready { .. }
+                    if self.turns.end_before(number).is_some_and(|end| end <= now) =>
+                {
+                    self.end_turn(number, chip);
+                }
                 _ => {}
             }
+        }
+    }
+
+    /// The turn of the thread that has the core of this one is over. It has until the end of another turn to stop.
+    fn end_turn(&mut self, number: usize, chip: &mut Chip) {
+        let core = self.turns.core_of(number);
+        let Some(holder) = self.turns.holder(core) else { return };
+        self.turns.begin(holder, chip.wires.now + self.cycle_of(TURN_NS));
+        let Chip { tiles, wires, .. } = chip;
+        let Tile { cpu, l1, .. } = &mut tiles[core];
+        if let Some(cpu) = cpu {
+            cpu.give_way(l1, wires);
         }
     }
 
@@ -606,11 +677,11 @@ impl System {
         Why::of(fault, hart.x[abi::SP], self.stack_bytes, page)
     }
 
-    fn crash(&mut self, number: u16, pc: u64, why: Why, chip: &mut Chip) {
+    fn crash(&mut self, number: usize, pc: u64, why: Why, chip: &mut Chip) {
         let text = chip.wires.image.as_ref().map(|image| chip.wires.mmu.text(image));
         let instruction = text.and_then(|text| fetch(pc, &text).ok());
         let failure = Failure {
-            hart: usize::from(number),
+            hart: self.turns.core_of(number),
             pc,
             location: self.symbols.describe(pc).to_string(),
             instruction: instruction.map(|inst| disassemble(&inst, pc).to_string()),

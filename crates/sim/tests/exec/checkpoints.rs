@@ -64,6 +64,7 @@ fn a_run_is_the_same_from_a_checkpoint_on() {
     for (machine, nodes, args) in [
         (chips(&[]), 1, &STATE_TEST[..]),
         (chips(&[("seed", "7")]), 1, &STATE_TEST),
+        (load("sonuma", &[]), 1, &STATE_TEST),
         (load("sonuma", &[]), 1, &kernel),
         (load("sonuma", &[]), 1, &serial),
         (load("sonuma", &[("run.threads", "2")]), 2, &bulk),
@@ -261,7 +262,7 @@ fn what_is_missing_where_a_program_goes_on_is_named() {
         outcome.expect_err("something is missing").to_string()
     };
     let cores = refused(&load("sonuma", &[]));
-    assert!(cores.contains("threads on 4 cores, and there are 1"), "{cores}");
+    assert!(cores.contains("4 threads on 4 cores, and there are 1"), "{cores}");
     let memory = refused(&chips(&[("memory.size_bytes", "1M")]));
     assert!(memory.starts_with("memory.size_bytes: "), "{memory}");
     let borrowed = refused(&load("deoi-cores", &[]));

@@ -12,6 +12,7 @@ mod ends;
 mod files;
 mod parts;
 mod same;
+mod turns;
 
 /// Settings that all nodes of Manycore NI's chips need to execute programs.
 const RACK_OF_CHIPS: [(&str, &str); 2] =

@@ -230,7 +230,7 @@ pub struct ExecArgs {
     /// Do not put the node's number in front of each line
     #[arg(long, conflicts_with = "functional")]
     pub no_prefix: bool,
-    /// Functional: harts, and so threads of the program at a time
+    /// Functional: harts that the program sees
     #[arg(long, value_name = "N", default_value_t = 64, requires = "functional",
           value_parser = value_parser!(u16).range(1..=MAX_NODES))]
     pub harts: u16,

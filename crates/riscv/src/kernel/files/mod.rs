@@ -85,7 +85,21 @@ impl Files {
                 .and_then(|pieces| self.write(context, a0, &pieces, Some(a3))),
             number::LSEEK => self.seek(a0, a1, a2),
             number::FTRUNCATE => self.truncate(a0, a1),
-            number::FSYNC | number::FDATASYNC => self.table.get(a0).map(|_| 0),
+            number::FALLOCATE => self.allocate(a0, a1, a2.checked_add(a3)),
+            // Nobody else is there, and what is written is written. Owner, mode and times of files are the model's own.
+            number::FSYNC
+            | number::FDATASYNC
+            | number::SYNCFS
+            | number::SYNC_FILE_RANGE2
+            | number::FADVISE64
+            | number::READAHEAD
+            | number::FLOCK
+            | number::FCHMOD
+            | number::FCHOWN => self.table.get(a0).map(|_| 0),
+            number::SYNC => Ok(0),
+            number::FCHMODAT | number::FCHMODAT2 | number::FCHOWNAT | number::UTIMENSAT => {
+                self.exists(context, process, number)
+            }
             number::OPENAT => self.open(context, process),
             number::CLOSE => self.close(context, a0),
             number::CLOSE_RANGE => self.close_range(context, a0, a1, a2),
@@ -104,6 +118,7 @@ impl Files {
             number::READLINKAT => self.read_link(context, process),
             number::GETCWD => self.current(context, a0, a1),
             number::CHDIR => self.enter(context, a0),
+            number::FCHDIR => self.enter_open(a0),
             number::GETDENTS64 => self.list(context, a0, a1, a2),
             number::MKDIRAT | number::UNLINKAT | number::RENAMEAT2 => self.change(context, number),
             number::DUP => self.table.duplicate(a0, 0),

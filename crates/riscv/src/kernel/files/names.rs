@@ -106,6 +106,15 @@ impl Files {
         Ok(0)
     }
 
+    /// `fchdir`.
+    pub(super) fn enter_open(&mut self, descriptor: u64) -> Result {
+        let Open::Folder(name, ..) = self.table.get(descriptor)? else {
+            return Err(Errno::NOTDIR);
+        };
+        self.current = name.clone();
+        Ok(0)
+    }
+
     /// `mkdirat`, `unlinkat` and `renameat2`.
     pub(super) fn change(&mut self, context: &mut Context<'_>, number: u64) -> Result {
         const NOREPLACE: u64 = 1;

@@ -2,7 +2,7 @@
 
 use super::names::made_status;
 use super::table::{Open, OpenFile};
-use super::{Context, Errno, Files, Process, Result};
+use super::{Context, Errno, Files, Process, Result, number};
 use crate::kernel::misc::EPOCH_NS;
 use crate::kernel::synthetic::Made;
 use crate::kernel::{Kind, Status};
@@ -87,6 +87,23 @@ impl Files {
         bytes.resize(256, 0);
         context.memory.write(to, &bytes)?;
         Ok(0)
+    }
+
+    /// Calls that change owner, mode or times of the file at a path, which stay as they are: it has to be there.
+    pub(super) fn exists(
+        &mut self,
+        context: &mut Context<'_>,
+        process: &Process<'_>,
+        number: u64,
+    ) -> Result {
+        let [folder, path, _, flags, other_flags, _] = context.args();
+        let flags = match number {
+            number::UTIMENSAT if path == 0 => AT_EMPTY_PATH,
+            number::FCHMODAT => 0,
+            number::FCHOWNAT => other_flags,
+            _ => flags,
+        };
+        self.status(context, process, (folder, path, flags)).map(|_| 0)
     }
 
     /// `faccessat`: everything that is there may be used.

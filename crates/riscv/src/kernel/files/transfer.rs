@@ -234,6 +234,23 @@ impl Files {
             _ => Err(Errno::INVAL),
         }
     }
+
+    /// `fallocate`: the file has at least this length. Other modes than that are missing, as in some file systems.
+    pub(super) fn allocate(&mut self, descriptor: u64, mode: u64, end: Option<u64>) -> Result {
+        let file = self.table.file(descriptor)?;
+        let end = end.filter(|&end| end <= i64::MAX as u64).ok_or(Errno::INVAL)?;
+        match &file.open {
+            _ if file.flags & 3 == 0 => Err(Errno::BADF),
+            Open::File(open) if mode == 0 => {
+                if open.metadata()?.len() < end {
+                    open.set_len(end)?;
+                }
+                Ok(0)
+            }
+            Open::File(_) => Err(Errno::OPNOTSUPP),
+            _ => Err(Errno::NODEV),
+        }
+    }
 }
 
 /// The `struct iovec`s at `address`: starts and lengths of pieces.

@@ -8,6 +8,7 @@ use super::Memory;
 use crate::chip::cpu;
 use crate::engine::Cycle;
 use crate::exec::system::Thread;
+use crate::exec::turns::Turns;
 
 /// The process of a node, and its cores.
 #[derive(Debug, Serialize, Deserialize)]
@@ -16,6 +17,7 @@ pub struct State {
     kernel: serde_json::Value,
     pub host: HostState,
     pub threads: Vec<Thread>,
+    turns: Turns,
     /// By number; none of those on which no thread has been.
     pub cores: Vec<Option<cpu::State>>,
     pub memory: Memory,
@@ -27,21 +29,33 @@ impl State {
     pub fn new(
         kernel: &Kernel,
         host: HostState,
-        threads: Vec<Thread>,
+        (threads, turns): (&[Thread], &Turns),
         cores: Vec<Option<cpu::State>>,
         memory: Memory,
     ) -> Result<State, String> {
         let kernel = serde_json::to_value(kernel).map_err(|error| error.to_string())?;
-        Ok(State { kernel, host, threads, cores, memory })
+        let (threads, turns) = (threads.to_vec(), turns.clone());
+        Ok(State { kernel, host, threads, turns, cores, memory })
     }
 
     pub fn kernel(&self) -> Result<Kernel, String> {
         Kernel::deserialize(&self.kernel).map_err(|error| error.to_string())
     }
 
-    /// The number of cores that its threads need.
-    pub fn cores_needed(&self) -> usize {
-        self.threads.iter().rposition(|thread| !thread.is_idle()).map_or(0, |last| last + 1)
+    /// The turns of its threads on so many cores.
+    ///
+    /// # Errors
+    /// Threads would share a core, or do so, and there are other cores: the setting and the remedy.
+    pub fn turns(&self, cores: usize, clock: Clock) -> Result<Turns, String> {
+        let threads = self.threads.iter().rposition(|thread| !thread.is_idle());
+        let (threads, before) = (threads.map_or(0, |last| last + 1), self.turns.cores());
+        if cores != before && threads > cores.min(before) {
+            return Err(format!(
+                "tiles.columns, tiles.rows: the checkpoint has {threads} threads on {before} cores, and there are \
+                 {cores}; with as many cores as threads, or the same, it can go on"
+            ));
+        }
+        Ok(self.turns.on(cores, |end| clock.cycle(end)))
     }
 }
 
