@@ -1,6 +1,7 @@
 /*
  * Borrowed memory on the model (TSM §2.1): memory of another node at addresses of this one.
- * Machines with ni.placement = "window" have it; programs are executed there by `rackmem sim exec`.
+ * Machines with ni.placement = "window" or "bridge" have it; programs are executed there by
+ * `rackmem sim exec`.
  *
  * Node n borrows all the memory that node n + 1 lends, the last node that of the first. The leases
  * are made before programs begin, so that each piece of memory has one borrower. Programs use it by
@@ -20,7 +21,9 @@ enum {
     WINDOW_CALL_BORROW = 0x52414320,
     WINDOW_CALL_LENT = 0x52414321,
     WINDOW_CALL_ENGINE = 0x52414322,
-    WINDOW_CALL_COPY = 0x52414323
+    WINDOW_CALL_COPY = 0x52414323,
+    WINDOW_CALL_CARD = 0x52414324,
+    WINDOW_CALL_WAIT = 0x52414307
 };
 
 /* Memory of another node, or for one. */
@@ -35,6 +38,16 @@ typedef struct window_engine {
     uint64_t done;        /* address of a word: descriptors that have been carried out so far */
     uint64_t descriptors; /* for which its ring has room */
 } window_engine;
+
+/* A network interface card of another node (DEOI, section III): card.h is a driver for it. */
+typedef struct window_card {
+    uint64_t registers;    /* their address: accesses are uncached, and cross the link */
+    uint64_t memory;       /* for rings and buffers: address of this process, */
+    uint64_t memory_bytes; /* its length, */
+    uint64_t seen_at;      /* and address for the card */
+    uint64_t interrupts;   /* address of two words: interrupts of each line so far */
+    uint64_t node;         /* whose it is */
+} window_card;
 
 static inline int64_t window_call_(uint64_t number, uint64_t first, uint64_t second, uint64_t third,
                                    uint64_t fourth)
@@ -85,6 +98,22 @@ static inline int64_t window_copy(void *to, const void *from, uint64_t bytes, ui
 {
     return window_call_(WINDOW_CALL_COPY, (uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes,
                         block_bytes);
+}
+
+/*
+ * Borrows the card of node n + 1: maps its registers, memory of so many bytes that it reaches, and
+ * words that count its interrupts. -19 (ENODEV): the machine has no such cards. -16 (EBUSY): it is
+ * borrowed already. -12 (ENOMEM), -14 (EFAULT), -22 (EINVAL).
+ */
+static inline int64_t window_open_card(uint64_t bytes, window_card *out)
+{
+    return window_call_(WINDOW_CALL_CARD, bytes, (uint64_t)(uintptr_t)out, 0, 0);
+}
+
+/* Sleeps until the word at an address differs from `value`: an interrupt has been counted. */
+static inline int64_t window_wait(uint64_t address, uint64_t value)
+{
+    return window_call_(WINDOW_CALL_WAIT, address, value, UINT64_MAX, 0);
 }
 
 /* Number of descriptors that the engine has carried out so far. */

@@ -7,8 +7,9 @@ use rackmem_sim::statistics::schema;
 use serde_json::Value;
 
 /// Programs, the machine and its nodes, and arguments of runs that together print all that they can.
-const RUNS: [(&str, &str, &str, &[&str]); 14] = [
+const RUNS: [(&str, &str, &str, &[&str]); 15] = [
     ("bitonic", "cache-integrated", "1", &["--n=16 --rounds=1"]),
+    ("deoi_nic", "deoi-cores", "2", &["--rounds=1 --frames=30"]),
     ("fft", "cache-integrated", "1", &["--n=16 --rounds=1"]),
     ("kvstore", "sonuma", "2", &["--seconds=0.00001 --keys=100"]),
     ("many_reads", "sonuma", "2", &["--reads=4"]),

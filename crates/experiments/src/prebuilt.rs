@@ -7,8 +7,9 @@ macro_rules! prebuilt {
 }
 
 /// Names, and the bytes of static RV64GC programs.
-pub const PROGRAMS: [(&str, &[u8]); 17] = prebuilt![
+pub const PROGRAMS: [(&str, &[u8]); 18] = prebuilt![
     "bitonic",
+    "deoi_nic",
     "fft",
     "hello",
     "kvstore",

@@ -17,8 +17,11 @@
 use std::collections::VecDeque;
 
 use rackmem_rmc::amt::{Amt, Target};
+use rackmem_rmc::imt::Imt;
 
 use super::block::Block;
+use super::card::{self, Card, CardAccess, REGISTERS_BYTES, Task};
+use super::device_port;
 use super::inbound::{Answer, Inbound};
 use super::layout::{BLOCK_BYTES, Layout, Line, Part};
 use super::message::Payload;
@@ -28,6 +31,7 @@ use super::wires::{self, Wires};
 use crate::coherence::Message;
 use crate::engine::{Agenda, Cycle, Slab};
 use crate::figures::Figures;
+use crate::interconnect::card::interrupt;
 use crate::interconnect::module::{self, Action, Module};
 use crate::interconnect::packet::{Channel, LAYER_NAMES, LAYERS, Layer, Packet, Trip};
 use crate::interconnect::time::{Clock, Ps, ps};
@@ -63,8 +67,11 @@ enum Event {
     Leave(Packet<Body>),
     /// A request of another node is at this node's memory.
     Home(Packet<Body>),
-    /// An answer is back at the last-level cache.
+    /// An answer is back at the last-level cache, or at a core.
     Back(Packet<Body>),
+    /// The card has done an access to a register.
+    Served(Packet<Body>),
+    Card(card::Event),
 }
 
 /// Module, address mapping table, and accesses under way.
@@ -73,6 +80,14 @@ pub struct Bridge {
     nid: u16,
     /// The nodes whose memory it is, by address.
     pub amt: Amt,
+    /// The part of the window for devices: registers of the neighbour's card, and memory for this node's own.
+    devices: Amt,
+    /// The node that each interrupt line of the card is for.
+    imt: Imt,
+    card: Card,
+    tasks: VecDeque<Task>,
+    /// Accesses of the card under way.
+    moving: Slab<CardAccess>,
     module: Module<Body>,
     agenda: Agenda<Event>,
     /// Cycle in which it will be looked at.
@@ -88,6 +103,15 @@ pub struct Bridge {
     root_ps: Ps,
     /// On-chip interconnect, each way.
     oci_ps: Ps,
+    /// At a register.
+    register_ps: Ps,
+    /// Addresses of this node's memory; its card's registers follow, for other nodes.
+    memory_bytes: u64,
+    /// Accesses of cores to registers, and their time in cycles.
+    register_accesses: u64,
+    register_cycles: Cycle,
+    /// Cycle in which each core asked.
+    asked_at: Vec<Cycle>,
     reads: u64,
     writes: u64,
     layers: [Ps; LAYERS],
@@ -183,12 +207,18 @@ impl Bridge {
                 packet.trip.charge(Layer::Software, at);
                 self.module.send(at, packet);
             }
+            Event::Home(packet) if self.is_register(&packet) => self.register(at, packet),
             Event::Home(packet) => {
                 self.serving.push_back(packet);
                 self.inbound.arrive(packet.body.expect("a request has an access"), wires);
                 self.answer(wires);
             }
             Event::Back(packet) => self.back(at, packet, wires),
+            Event::Served(packet) => self.module.answer(at, at + self.oci_ps, packet),
+            Event::Card(event) => {
+                self.card.happen(at, event, &mut self.tasks);
+                self.run_card(at);
+            }
         }
         self.act(at, wires);
     }
@@ -201,15 +231,30 @@ impl Bridge {
                 Action::Frame { at, node, port, frame } => {
                     wires.frames.push(SentFrame { at, node, port, frame });
                 }
-                Action::Arrived { packet, .. } => self.arrived(now, packet),
+                Action::Arrived { packet, .. } => self.arrived(now, packet, wires),
                 Action::Dropped { packet } => panic!("no way to node {}", packet.destination),
                 Action::Room => {}
             }
         }
     }
 
-    fn arrived(&mut self, now: Ps, mut packet: Packet<Body>) {
-        match packet.channel {
+    fn arrived(&mut self, now: Ps, packet: Packet<Body>, wires: &mut Wires) {
+        match (packet.channel, packet.body) {
+            (Channel::Interrupt, _) if packet.tag & 1 != 0 => {
+                wires.interrupts.push((packet.tag >> 1) as u8);
+            }
+            (_, Some(Access::Data { asker: Asker::Engine(_), block, .. })) => {
+                self.card_finished(now, packet.tag, block);
+            }
+            (_, Some(Access::Written { asker: Asker::Engine(_), .. })) => {
+                self.card_finished(now, packet.tag, Block::ZERO);
+            }
+            (channel, _) => self.arrived_for_cores(now, channel, packet),
+        }
+    }
+
+    fn arrived_for_cores(&mut self, now: Ps, channel: Channel, mut packet: Packet<Body>) {
+        match channel {
             Channel::ReadAddress | Channel::WriteData => {
                 self.agenda.at(now + self.oci_ps, Event::Home(packet));
             }
@@ -224,6 +269,14 @@ impl Bridge {
     /// An answer is where the access came from.
     fn back(&mut self, at: Ps, mut packet: Packet<Body>, wires: &mut Wires) {
         match packet.body {
+            Some(Access::Data { asker: Asker::Core(_), tag, block, .. }) => {
+                // The register's bytes are at their place, and there is nothing else in the block.
+                let value = block.words.iter().fold(0, |all, word| all | word);
+                self.answer_core(tag as u16, value, wires);
+            }
+            Some(Access::Written { asker: Asker::Core(_), tag }) => {
+                self.answer_core(tag as u16, 0, wires);
+            }
             Some(Access::Data { tag, block, .. }) => {
                 packet.trip.charge(Layer::Software, at);
                 let layers = self.layers.iter_mut().zip(packet.trip.layers);
@@ -236,6 +289,123 @@ impl Bridge {
             _ => drop(self.unanswered.take(packet.tag)),
         }
         self.leave(wires.now);
+    }
+
+    /// A core asks for a register, or stores to it.
+    fn ask_device(&mut self, access: device_port::Access, now: Cycle) {
+        let device_port::Access { core, address, size, store, at } = access;
+        let found = self.devices.lookup(address, size.into());
+        let Target { destination, address } = found.expect("only what a slot has is mapped");
+        self.asked_at[usize::from(core)] = at;
+        let (asker, tag) = (Asker::Core(self.nid), u32::from(core));
+        let offset = (address % BLOCK_BYTES) as usize;
+        let packet = |channel, body| Packet {
+            trip: Trip::begin(self.clock.at(now)),
+            body,
+            ..Packet::new(channel, self.nid, destination, tag, size.into())
+        };
+        let at = self.clock.at(now) + self.root_ps;
+        let mut leave = |packet| self.agenda.at(at, Event::Leave(packet));
+        match store {
+            None => leave(packet(
+                Channel::ReadAddress,
+                Some(Access::Read { asker, tag, address, lines: 1 }),
+            )),
+            Some(value) => {
+                let block = Block::write(offset, &value.to_le_bytes()[..usize::from(size)]);
+                let body = Some(Access::Write { address, block, asker: Some((asker, tag)) });
+                leave(packet(Channel::WriteAddress, None));
+                leave(packet(Channel::WriteData, body));
+            }
+        }
+    }
+
+    fn is_register(&self, packet: &Packet<Body>) -> bool {
+        let asker = match packet.body {
+            Some(Access::Read { asker, .. }) => Some(asker),
+            Some(Access::Write { asker, .. }) => asker.map(|(asker, _)| asker),
+            _ => None,
+        };
+        matches!(asker, Some(Asker::Core(_)))
+    }
+
+    /// An access to a register of the card takes effect; it is answered after a while.
+    fn register(&mut self, now: Ps, packet: Packet<Body>) {
+        let (channel, body) = match packet.body {
+            Some(Access::Read { asker, tag, address, .. }) => {
+                let value = self.card.load(address - self.memory_bytes);
+                let block = Block::write((address % 64) as usize, &value.to_le_bytes());
+                (Channel::ReadData, Access::Data { asker, tag, index: 0, block })
+            }
+            Some(Access::Write { address, block, asker: Some((asker, tag)) }) => {
+                let word = block.words[(address % BLOCK_BYTES / 8) as usize];
+                self.card.store(now, address - self.memory_bytes, word);
+                self.run_card(now);
+                (Channel::WriteResponse, Access::Written { asker, tag })
+            }
+            other => panic!("a register got {other:?}"),
+        };
+        let (source, destination) = (packet.destination, packet.source);
+        let packet = Packet { channel, source, destination, body: Some(body), ..packet };
+        self.agenda.at(now + self.register_ps, Event::Served(packet));
+    }
+
+    /// A register has been read or stored to.
+    fn answer_core(&mut self, core: u16, value: u64, wires: &mut Wires) {
+        self.register_accesses += 1;
+        self.register_cycles += wires.now - self.asked_at[usize::from(core)];
+        wires.wheel.at(wires.now + 1, wires::Event::Loaded(core, value));
+    }
+
+    /// Does what the card wants done.
+    fn run_card(&mut self, now: Ps) {
+        loop {
+            self.card.act(&mut self.tasks);
+            let Some(task) = self.tasks.pop_front() else { return };
+            match task {
+                Task::Plan(at, event) => self.agenda.at(at, Event::Card(event)),
+                Task::Access(access) => self.card_access(now, access),
+                Task::Interrupt { line, asserted } => {
+                    self.imt.drive(line, asserted);
+                    while let Some(change) = self.imt.take() {
+                        self.module.send(now, interrupt(self.nid, change));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The card reads or writes its user's memory, by addresses of the window.
+    fn card_access(&mut self, now: Ps, access: CardAccess) {
+        let tag = self.moving.put(access);
+        let Ok(Target { destination, address }) = self.devices.lookup(access.address, BLOCK_BYTES)
+        else {
+            self.module.control.unmapped += 1;
+            return self.card_finished(now, tag, Block::ZERO);
+        };
+        let asker = Asker::Engine(self.nid);
+        let packet = |channel, body| Packet {
+            trip: Trip::begin(now),
+            body,
+            ..Packet::new(channel, self.nid, destination, tag, access.bytes)
+        };
+        match access.write {
+            None => {
+                let body = Some(Access::Read { asker, tag, address, lines: 1 });
+                self.module.send(now, packet(Channel::ReadAddress, body));
+            }
+            Some(block) => {
+                let body = Some(Access::Write { address, block, asker: Some((asker, tag)) });
+                self.module.send(now, packet(Channel::WriteAddress, None));
+                self.module.send(now, packet(Channel::WriteData, body));
+            }
+        }
+    }
+
+    fn card_finished(&mut self, now: Ps, tag: u32, line: Block) {
+        let access = self.moving.take(tag);
+        self.card.finished(now, &access, line);
+        self.run_card(now);
     }
 
     /// Cores that repeat themselves look again at blocks that have changed past their caches.
@@ -296,6 +466,11 @@ impl Interface for Bridge {
         Bridge {
             nid,
             amt: Amt::new(spec.amt_slots, machine.memory.size_bytes, window.lent_bytes),
+            devices: devices(nid, nodes, machine),
+            imt: Imt::all_to((nid + nodes - 1) % nodes),
+            card: Card::new(&machine.nic),
+            tasks: VecDeque::new(),
+            moving: Slab::default(),
             module: Module::new(spec, machine.seed, nid, nodes),
             agenda: Agenda::default(),
             next_look: 0,
@@ -306,6 +481,11 @@ impl Interface for Bridge {
             clock: Clock::of_mhz(machine.clock_ghz * 1000.0),
             root_ps: ps(window.root_ns),
             oci_ps: Clock::of_mhz(spec.oci_mhz).cycles(spec.oci_cycles),
+            register_ps: ps(window.register_ns),
+            memory_bytes: machine.memory.size_bytes,
+            register_accesses: 0,
+            register_cycles: 0,
+            asked_at: vec![0; machine.private_caches() as usize],
             reads: 0,
             writes: 0,
             layers: [0; LAYERS],
@@ -337,6 +517,7 @@ impl Interface for Bridge {
                 self.leave(wires.now);
             }
             (_, Payload::MemoryWrite { line, data }) => self.write(line, data, wires.now),
+            (_, Payload::Device(access)) => self.ask_device(access, wires.now),
             (to, other) => panic!("{to} got {other:?}"),
         }
         self.answer(wires);
@@ -360,7 +541,15 @@ impl Interface for Bridge {
         put("bridge.reads".to_owned(), self.reads);
         put("bridge.writes".to_owned(), self.writes);
         put("bridge.most_outstanding".to_owned(), self.orq.most() as u64);
+        put("bridge.register_accesses".to_owned(), self.register_accesses);
+        let (interrupts, dropped) = self.card.counts();
+        put("nic.interrupts".to_owned(), interrupts);
+        put("nic.dropped".to_owned(), dropped);
         self.module.figures(put);
+        let cycle_ns = self.clock.at(1_000_000) as f64 / 1e9;
+        let registers_ns = self.register_cycles as f64 * cycle_ns;
+        let accesses = self.register_accesses as f64;
+        stats.mean("bridge.register_mean_ns".to_owned(), registers_ns, accesses);
         let mut mean = |name: &str, sum: Ps| {
             stats.mean(format!("bridge.{name}"), sum as f64 / 1000.0, self.reads as f64);
         };
@@ -369,4 +558,23 @@ impl Interface for Bridge {
             mean(&format!("layers.{name}_mean_ns"), layer);
         }
     }
+}
+
+/// The part of the window for devices. The node before this one uses this node's card, so that each has one user: it
+/// may reach all of that node's memory, as there is no table of what it may.
+fn devices(nid: u16, nodes: u16, machine: &Machine) -> Amt {
+    let memory_bytes = machine.memory.size_bytes;
+    let first = device_base(machine);
+    let mut amt = Amt::new(2, first, REGISTERS_BYTES + memory_bytes);
+    let card = Target { destination: (nid + 1) % nodes, address: memory_bytes };
+    let user = Target { destination: (nid + nodes - 1) % nodes, address: 0 };
+    for (bytes, of) in [(REGISTERS_BYTES, card), (memory_bytes, user)] {
+        amt.borrow(bytes, BLOCK_BYTES, of).expect("a window as long as both");
+    }
+    amt
+}
+
+/// Physical address of the registers of the neighbour's card; what the card of this node reaches follows them.
+pub fn device_base(machine: &Machine) -> u64 {
+    machine.memory.size_bytes + machine.window.lent_bytes
 }

@@ -5,6 +5,7 @@ use rackmem_riscv::{Hart, Inst};
 use serde::{Deserialize, Serialize};
 
 use super::cache::PrivateCache;
+use super::device_port::DevicePort;
 use super::fast::{self, Fast};
 use super::integrated;
 use super::layout::Line;
@@ -36,6 +37,8 @@ pub struct Cpu {
     front: Option<WriteThrough>,
     /// Its stores to borrowed memory, if they go through.
     through: Option<Through>,
+    /// Its way to devices of other nodes, if there is one.
+    devices: Option<DevicePort>,
     /// Cycle of its latest tick.
     ticked_at: Cycle,
     /// Result of this cycle, if it has come before the end of all messages.
@@ -64,6 +67,7 @@ impl Cpu {
             core,
             front: WriteThrough::of(number, machine),
             through: Through::of(number, machine),
+            devices: DevicePort::of(number, machine),
             ticked_at: 0,
             ticked: None,
             fast: None,
@@ -110,6 +114,11 @@ impl Cpu {
     /// Its stores to borrowed memory, if they go through.
     pub fn through(&mut self) -> Option<&mut Through> {
         self.through.as_mut()
+    }
+
+    /// Its way to devices, if there is one.
+    pub fn device_port(&mut self) -> Option<&mut DevicePort> {
+        self.devices.as_mut()
     }
 
     /// Records the lives of its instructions.
@@ -229,8 +238,8 @@ impl Cpu {
             return wires.tick_next(self.number);
         }
         let now = wires.now;
-        let Cpu { core, front, through, .. } = self;
-        self.ticked = Some(core.tick(now, &mut View { front, through, l1, wires }));
+        let Cpu { core, front, through, devices, .. } = self;
+        self.ticked = Some(core.tick(now, &mut View { front, through, devices, l1, wires }));
         self.ticked_at = now;
         self.note_lost(l1, wires);
         wires.tick_now(self.number);
@@ -254,8 +263,8 @@ impl Cpu {
         let next = match self.ticked.take() {
             Some(next) => next,
             None => {
-                let Cpu { core, front, through, .. } = self;
-                let next = core.tick(now, &mut View { front, through, l1, wires });
+                let Cpu { core, front, through, devices, .. } = self;
+                let next = core.tick(now, &mut View { front, through, devices, l1, wires });
                 self.ticked_at = now;
                 self.note_lost(l1, wires);
                 next
@@ -297,8 +306,8 @@ impl Cpu {
             return;
         }
         let now = wires.now;
-        let Cpu { core, front, through, .. } = self;
-        core.settle(now, &mut View { front, through, l1, wires });
+        let Cpu { core, front, through, devices, .. } = self;
+        core.settle(now, &mut View { front, through, devices, l1, wires });
         wires.tick_next(self.number);
     }
 
@@ -324,6 +333,7 @@ impl Cpu {
 struct View<'a> {
     front: &'a mut Option<WriteThrough>,
     through: &'a mut Option<Through>,
+    devices: &'a mut Option<DevicePort>,
     l1: &'a mut PrivateCache,
     wires: &'a mut Wires,
 }
@@ -359,18 +369,24 @@ impl Port for View<'_> {
     fn is_plain(&self, line: Line) -> bool {
         match &self.l1.integrated {
             Some(own) => own.own_line(line).is_some(),
-            // Only stores to borrowed memory are special.
-            None => true,
+            // Besides registers of devices, only stores to borrowed memory are special.
+            None => self.devices.is_none(),
         }
     }
 
     fn special_load(&mut self, address: u64, size: u8) -> Option<u64> {
+        if let Some(port) = self.devices {
+            return port.access(address, size, None, self.wires);
+        }
         self.l1.integrated.as_mut()?.load(address, size, self.wires)
     }
 
     fn special_store(&mut self, address: u64, size: u8, value: u64) -> bool {
         if let Some(through) = self.through {
             return through.store(address, size, value, self.wires);
+        }
+        if let Some(port) = self.devices {
+            return port.access(address, size, Some(value), self.wires).is_some();
         }
         let is_done = integrated::store(self.l1, address, size, value, self.wires);
         if let Some(own) = &mut self.l1.integrated {

@@ -45,9 +45,11 @@ impl AddressMap {
             _ => None,
         };
         let regions = machine.regions();
+        let devices = memory_lines + machine.window.lent_bytes / BLOCK_BYTES;
         let special_from = match (regions, through) {
             (Some(_), _) => FIRST / BLOCK_BYTES,
             (None, Some(_)) => memory_lines,
+            (None, None) if machine.ni.placement == Placement::Bridge => devices,
             (None, None) => Line::MAX,
         };
         let borrowed = memory_lines..memory_lines;

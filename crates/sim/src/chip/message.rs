@@ -4,6 +4,7 @@ use rackmem_abi::{Header, Packet, Reply, Request, Status};
 use rackmem_rmc::Work;
 
 use super::block::Block;
+use super::device_port;
 use super::layout::{BLOCK_BYTES, Line, Part};
 use super::link::Freight;
 use crate::coherence::{Message, Party};
@@ -114,6 +115,8 @@ pub enum Payload {
         /// Party that waits until it has left.
         from: Party,
     },
+    /// A core's access to a register of another node's device.
+    Device(device_port::Access),
     /// From the link of a window, or from its DMA engine.
     Tlp(window::packet::Packet),
     /// From an RGP to the router, or back from it.
@@ -215,6 +218,7 @@ impl Payload {
                 (rackmem_abi::HEADER_BYTES + payload) as u32
             }
             Payload::Scratchpad(packet) => packet.payload_bytes(),
+            Payload::Device(access) => u32::from(access.size),
             Payload::Work { .. } => rackmem_abi::WQ_ENTRY_BYTES as u32,
             Payload::Completion { .. } => rackmem_abi::CQ_ENTRY_BYTES as u32,
             _ => 0,

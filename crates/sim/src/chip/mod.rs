@@ -15,6 +15,8 @@
 //! | `cache_integrated`, `integrated`, `write_through` | a network interface in the private cache, and an L1 before it |
 //! | `dma` | a DMA engine and uncached memory |
 //! | `window`, `inbound` | borrowed memory with its DMA engine, and lent memory |
+//! | `bridge` | borrowed memory and devices behind a module that extends the on-chip interconnect |
+//! | `device_port`, `card` | a core's accesses to registers; the network interface card beside the module |
 //! | `through` | stores to borrowed memory that go through the caches |
 //! | `home`, `active` | LLC banks with directory slices |
 //! | `memory`, `ddr3` | memory controllers |
@@ -74,13 +76,15 @@ mod arrivals;
 mod back_side;
 mod backends;
 pub mod block;
-mod bridge;
+pub(crate) mod bridge;
 pub(crate) mod cache;
 mod cache_integrated;
+pub(crate) mod card;
 mod core;
 pub(crate) mod counts;
 pub(crate) mod cpu;
 mod ddr3;
+mod device_port;
 mod dma;
 pub mod driver;
 mod events;

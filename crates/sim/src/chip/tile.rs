@@ -162,6 +162,9 @@ impl Tile {
         if let Some(own) = &mut self.l1.integrated {
             own.loaded(value);
         }
+        if let Some(port) = self.cpu.as_mut().and_then(Cpu::device_port) {
+            port.answered(value);
+        }
         self.told(wires);
     }
 

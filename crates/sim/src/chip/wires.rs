@@ -101,6 +101,8 @@ pub struct Wires {
     pub departures: Vec<Departure>,
     /// Frames of links that have left for other chips.
     pub frames: Vec<SentFrame>,
+    /// Interrupt lines that devices of other nodes have asserted, for the operating system.
+    pub interrupts: Vec<u8>,
     /// Counters of the whole run, which reports list.
     pub counts: Counts,
     /// Moments of the reads under way, for the breakdown of their latency.
@@ -162,6 +164,7 @@ impl Wires {
             letters: Slab::default(),
             departures: Vec::new(),
             frames: Vec::new(),
+            interrupts: Vec::new(),
             counts: Counts::default(),
             probe: Probe::new(machine),
             latencies: Histogram::default(),

@@ -1,8 +1,8 @@
-//! The driver of borrowed memory and of the DMA engine beside it (TSM §2.1), as programs call it:
-//! `guest/window.h` has the calls.
+//! The driver of borrowed memory, of the DMA engine beside it (TSM §2.1) and of a borrowed network interface card
+//! (DEOI §III), as programs call it: `include/window.h` has the calls.
 //!
 //! Lenders and borrowers are paired before programs begin: node `n` borrows all that node `n + 1` lends,
-//! the last node borrows of the first. So each piece of memory has one borrower.
+//! the last node borrows of the first. So each piece of memory has one borrower, and each card one user.
 
 use std::ops::Range;
 
@@ -13,6 +13,8 @@ use rackmem_rmc::amt::Target;
 use super::device::{Answer, EFAULT, EINVAL, ENODEV, ENOMEM, ENOSYS, Result, put};
 use super::pages::{Pages, User};
 use crate::chip::Chip;
+use crate::chip::bridge::device_base;
+use crate::chip::card::REGISTERS_BYTES;
 use crate::chip::layout::BLOCK_BYTES;
 use crate::chip::ni::Ni;
 use crate::machine::Machine;
@@ -22,9 +24,10 @@ use crate::window::dma::{DESCRIPTOR_BYTES, Descriptor, Engine};
 
 /// The first of the driver's calls, and how many there are.
 const FIRST_CALL: u64 = 0x5241_4320;
-const CALLS: u64 = 4;
+const CALLS: u64 = 5;
 
 const EAGAIN: i64 = 11;
+const EBUSY: i64 = 16;
 
 pub fn has_call(number: u64) -> bool {
     number.wrapping_sub(FIRST_CALL) < CALLS
@@ -45,6 +48,10 @@ pub struct Lending {
     max_payload_bytes: u64,
     /// Its address of the engine's status.
     status_at: Option<u64>,
+    /// Physical addresses of the registers of the neighbour's card, and of all that the card reaches, for it.
+    card: Option<(u64, u64)>,
+    /// Physical address of the words that count its interrupts, once it is open.
+    interrupts: Option<u64>,
 }
 
 impl Lending {
@@ -64,6 +71,11 @@ impl Lending {
             },
             max_payload_bytes: machine.window.max_payload_bytes.into(),
             status_at: None,
+            card: (machine.ni.placement == Placement::Bridge).then(|| {
+                let registers = device_base(machine);
+                (registers, registers + REGISTERS_BYTES)
+            }),
+            interrupts: None,
         })
     }
 
@@ -92,6 +104,7 @@ impl Lending {
             1 => self.lent(args[0], kernel, user),
             2 => self.open_engine(args[0], kernel, user),
             3 => self.copy(args, user),
+            4 => self.open_card(args, kernel, user),
             _ => Err(ENOSYS),
         };
         result.into()
@@ -148,6 +161,43 @@ impl Lending {
         };
         self.status_at = Some(status_at);
         put(user, out, &[status_at, self.descriptors])
+    }
+
+    /// Maps the registers of the neighbour's card, memory for its rings and buffers in one piece, and words that
+    /// count its interrupts.
+    fn open_card(&mut self, args: [u64; 4], kernel: &mut Kernel, user: &mut User<'_>) -> Result {
+        let [bytes, out, ..] = args;
+        let (registers, reached) = self.card.ok_or(ENODEV)?;
+        if self.interrupts.is_some() {
+            return Err(EBUSY);
+        }
+        if bytes == 0 {
+            return Err(EINVAL);
+        }
+        let page_bytes = user.pages.page_bytes();
+        let bytes = bytes.checked_next_multiple_of(page_bytes).ok_or(ENOMEM)?;
+        if user.pages.driver.free_bytes() < bytes.saturating_add(3 * page_bytes) {
+            return Err(ENOMEM);
+        }
+        let counts = user.pages.driver.allocate(page_bytes, page_bytes);
+        let memory = user.pages.driver.allocate(bytes, page_bytes);
+        let registers_at = map(registers, REGISTERS_BYTES, kernel, user.chip)?;
+        let memory_at = map(memory, bytes, kernel, user.chip)?;
+        let counts_at = map(counts, PAGE, kernel, user.chip)?;
+        self.interrupts = Some(counts);
+        let words =
+            [registers_at, memory_at, bytes, reached + memory, counts_at, self.lender.into()];
+        put(user, out, &words)
+    }
+
+    /// A line of the card has been asserted: its word counts that.
+    pub fn interrupted(&self, line: u8, chip: &mut Chip) {
+        let Some(counts) = self.interrupts else { return };
+        let address = counts + u64::from(line) * 8;
+        let Some(image) = &mut chip.wires.image else { return };
+        let count = image.read(address);
+        image.write(address, count + 1);
+        chip.changed_by_system(address / BLOCK_BYTES);
     }
 
     /// Posts copies of `bytes` bytes from one address of the process to another one, in blocks: a

@@ -171,7 +171,8 @@ impl run::Node for Node {
         self.chip.cycle(now);
         let is_timer = self.system.next_timer.is_some_and(|at| at <= now);
         let is_misused = self.chip.wires.misuse.is_some();
-        if is_timer || is_misused || !self.chip.stops.is_empty() {
+        let is_interrupted = !self.chip.wires.interrupts.is_empty();
+        if is_timer || is_misused || is_interrupted || !self.chip.stops.is_empty() {
             self.system.step(&mut self.chip);
         }
     }

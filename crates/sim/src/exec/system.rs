@@ -319,10 +319,27 @@ impl System {
                 Stop::Paused => self.give_way(number, hart, chip),
             }
         }
+        self.interrupts(chip);
         if self.end.is_none() && self.next_timer.is_some_and(|at| at <= now) {
             self.timers(chip);
         }
         self.next_timer = self.earliest_timer(now);
+    }
+
+    /// Handles interrupts of devices: threads that wait for their count look at it.
+    fn interrupts(&mut self, chip: &mut Chip) {
+        if chip.wires.interrupts.is_empty() || self.end.is_some() {
+            return;
+        }
+        chip.settle();
+        for line in std::mem::take(&mut chip.wires.interrupts) {
+            self.lending.iter().for_each(|lending| lending.interrupted(line, chip));
+        }
+        for number in 0..self.threads.len() {
+            if let Thread::Watching { hart, .. } = self.threads[number].clone() {
+                self.look(number, *hart, chip);
+            }
+        }
     }
 
     pub fn stop(&mut self, end: End, chip: &mut Chip) {

@@ -47,11 +47,12 @@
 //!   descriptor, as pages are apart; or the library copies through a buffer in one piece that was translated
 //!   beforehand, at both ends.
 
+pub(crate) mod card;
 mod cores;
 pub(crate) mod lane;
 mod memory;
 pub(crate) mod module;
-mod nic;
+pub(crate) mod nic;
 mod node;
 pub(crate) mod packet;
 mod platform;
@@ -63,8 +64,8 @@ pub(crate) mod time;
 mod transaction;
 mod workload;
 
+pub use card::Card;
 pub use module::Module;
-pub use nic::Nic;
 pub use node::Op;
 pub use packet::{Access, Channel, Packet};
 pub use platform::{Platform, Upcall};

@@ -1,15 +1,13 @@
 //! A network interface card: rings of descriptors, bursts of data, a MAC, interrupts after some frames
-//! or some time.
+//! or some time; and the wire behind it.
 //!
-//! The card is a master on the on-chip interconnect of its node. If another node has borrowed it, rings
-//! and buffers are in that node's memory, and the card reaches them as its node reaches any borrowed
-//! memory: by addresses of the window, through the table (DEOI §III).
+//! It knows of no addresses and of no contents. Its owner carries out the [`Action`]s that come of what it is told:
+//! accesses of its user's memory, each with its place in a frame, and changes of its interrupt lines.
 
 use std::collections::VecDeque;
 
-use super::packet::{Access, Channel, Master, Packet};
-use super::platform::{Event, Platform, Upcall};
 use super::time::{Ps, ps};
+use crate::machine::spec::NicSpec;
 
 /// Register: number of descriptors of frames to be sent.
 pub const SEND_TAIL: u64 = 0;
@@ -25,12 +23,58 @@ pub const SENT: u8 = 0;
 /// See [`SENT`].
 pub const RECEIVED: u8 = 1;
 
-/// A frame: its bytes, without those that all frames have, and the workload's number for it.
-#[derive(Clone, Copy, Debug)]
+/// A frame: its bytes, without those that all frames have, and its user's number for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CardFrame {
     pub bytes: u32,
-    /// Number that the workload has given the frame.
+    /// Number that the user has given the frame.
     pub tag: u32,
+}
+
+/// Accesses of a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Reads the descriptor of a frame to be sent.
+    Descriptor,
+    /// Reads data of that frame.
+    Data,
+    /// Writes data of a frame that has come.
+    Write,
+    /// Writes that all of it is there.
+    Received,
+    /// Writes that a frame was sent.
+    Sent,
+}
+
+impl Step {
+    /// Whether it writes memory.
+    pub const fn is_write(self) -> bool {
+        matches!(self, Step::Write | Step::Received | Step::Sent)
+    }
+}
+
+/// An event to come in a card.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// A frame is on the wire.
+    Sent,
+    /// A frame has come.
+    Receives(CardFrame),
+    /// The time after the last frame is over, if that was number `after`.
+    Timer { line: u8, after: u64 },
+}
+
+/// A task of a card for its owner; they are done in order.
+#[derive(Clone, Copy, Debug)]
+pub enum Action {
+    /// Plan an event of this card.
+    Plan(Ps, Event),
+    /// Access the user's memory: `bytes` bytes of a frame, or of its descriptor, from `offset` on.
+    Access { step: Step, frame: CardFrame, offset: u32, bytes: u32 },
+    /// A frame will be at the other end of the network.
+    AtPeer(Ps, CardFrame),
+    /// An interrupt line changes.
+    Interrupt { line: u8, asserted: bool },
 }
 
 /// A frame whose data are on their way.
@@ -54,279 +98,264 @@ struct Line {
     asserted: bool,
 }
 
-/// A card: its rings, its buffers and its two interrupt lines.
-#[derive(Debug, Default)]
+/// The network between a card and the other end, a switch away.
+#[derive(Clone, Debug)]
+pub struct Wire {
+    spec: NicSpec,
+    /// Time at which the other end may send its next frame.
+    peer_free: Ps,
+}
+
+impl Wire {
+    /// A network without frames.
+    pub fn new(spec: &NicSpec) -> Wire {
+        Wire { spec: spec.clone(), peer_free: 0 }
+    }
+
+    /// Time of a frame on the network.
+    pub fn time(&self, bytes: u32) -> Ps {
+        // Ethernet frames have at least 46 bytes of data.
+        ps(f64::from((bytes.max(46) + self.spec.frame_bytes) * 8) / self.spec.gbps)
+    }
+
+    /// From the last bit of a frame at the card to its last bit at the other end: the switch takes it
+    /// whole.
+    fn beyond(&self, bytes: u32) -> Ps {
+        ps(2.0 * self.spec.mac_ns + self.spec.switch_ns) + self.time(bytes)
+    }
+
+    /// The other end sends a frame, not before `at`. When it is at the card.
+    pub fn peer_sends(&mut self, at: Ps, bytes: u32) -> Ps {
+        self.peer_free = at.max(self.peer_free) + self.time(bytes);
+        self.peer_free + self.beyond(bytes)
+    }
+}
+
+/// A card: its buffers and its two interrupt lines.
+#[derive(Clone, Debug)]
 pub struct Nic {
-    /// The node whose memory has rings and buffers, and whose core is interrupted.
-    pub user: u16,
-    /// Address of that memory for the card.
-    base: u64,
-    next_buffer: u64,
-    /// Descriptors of frames to be sent.
-    ring: VecDeque<CardFrame>,
-    told: usize,
-    fetching: Option<CardFrame>,
+    spec: NicSpec,
+    /// The network that it is at.
+    pub wire: Wire,
+    now: Ps,
+    /// Descriptors that it was told of and has not fetched.
+    told: u32,
+    is_fetching: bool,
     fetched: Option<CardFrame>,
     reading: Option<Moving>,
     buffered: VecDeque<CardFrame>,
     is_sending: bool,
     arrived: VecDeque<CardFrame>,
     writing: Option<Moving>,
-    /// Frames that are in the user's memory, and that software has not taken.
-    pub received: VecDeque<CardFrame>,
-    /// Frames that have been sent, and whose descriptors software has not taken back.
-    pub sent: u32,
     lines: [Line; 2],
     /// Times that an interrupt line was asserted.
     pub interrupts: u64,
+    actions: VecDeque<Action>,
 }
 
 impl Nic {
-    /// A card for a node, whose memory it finds at `base`.
-    pub fn new(user: u16, base: u64) -> Nic {
-        Nic { user, base, ..Nic::default() }
-    }
-
-    /// Software has written a descriptor; the card sees it when it is told.
-    pub fn post(&mut self, frame: CardFrame) {
-        self.ring.push_back(frame);
-    }
-}
-
-impl Platform {
-    fn card(&mut self, node: u16) -> &mut Nic {
-        self.nodes[usize::from(node)].nic.as_mut().expect("a node with a card")
-    }
-
-    pub(super) fn card_told(&mut self, node: u16, register: u64) {
-        match register {
-            SEND_TAIL => {
-                let card = self.card(node);
-                card.told = card.ring.len();
-                self.card_fetch(node);
-            }
-            SEND_STATUS => self.card_acknowledged(node, SENT),
-            RECEIVE_STATUS => self.card_acknowledged(node, RECEIVED),
-            _ => {}
+    /// A card with nothing to do.
+    pub fn new(spec: &NicSpec) -> Nic {
+        Nic {
+            spec: spec.clone(),
+            wire: Wire::new(spec),
+            now: 0,
+            told: 0,
+            is_fetching: false,
+            fetched: None,
+            reading: None,
+            buffered: VecDeque::new(),
+            is_sending: false,
+            arrived: VecDeque::new(),
+            writing: None,
+            lines: [Line::default(); 2],
+            interrupts: 0,
+            actions: VecDeque::new(),
         }
     }
 
-    fn card_access(&mut self, node: u16, master: Master, is_write: bool, bytes: u32) {
-        let now = self.now();
-        let card = self.card(node);
-        // Buffers are pages apart: rows of the memory, not of interest for what is measured.
-        let address = card.base + card.next_buffer % (1 << 20);
-        card.next_buffer += u64::from(bytes);
-        self.access(Access::new(master, node, is_write, address, bytes, now));
+    /// The next thing for its owner to do.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
     }
 
-    /// Fetches the next descriptor, if there is one and room for its frame.
-    fn card_fetch(&mut self, node: u16) {
-        let descriptor = self.nic.descriptor_bytes;
-        let card = self.card(node);
-        if card.fetching.is_some() || card.fetched.is_some() || card.told == 0 {
-            return;
-        }
-        card.told -= 1;
-        card.fetching = card.ring.pop_front();
-        self.card_access(node, Master::NicDescriptor, false, descriptor);
+    /// Software has written so many descriptors more.
+    pub fn tell(&mut self, now: Ps, more: u32) {
+        self.now = now;
+        self.told += more;
+        self.fetch();
     }
 
-    /// Reads the data of the next frame.
-    fn card_read(&mut self, node: u16) {
-        let room = self.nic.buffer_frames as usize;
-        let card = self.card(node);
-        if card.reading.is_none()
-            && card.buffered.len() < room
-            && let Some(frame) = card.fetched.take()
-        {
-            card.reading = Some(Moving { frame, asked: 0, answered: 0, under_way: 0 });
-            self.card_fetch(node);
-        }
-        self.card_bursts(node, false);
-    }
-
-    /// Asks for bursts of the frame that moves, as many as may be under way.
-    fn card_bursts(&mut self, node: u16, is_write: bool) {
-        loop {
-            let (burst, most) = (self.nic.burst_bytes, self.nic.bursts);
-            let card = self.card(node);
-            let moving = if is_write { &mut card.writing } else { &mut card.reading };
-            let Some(moving) = moving else { return };
-            let left = moving.frame.bytes - moving.asked;
-            if left == 0 || moving.under_way == most {
-                return;
-            }
-            let bytes = left.min(burst);
-            moving.asked += bytes;
-            moving.under_way += 1;
-            let master = if is_write { Master::NicWrite } else { Master::NicData };
-            self.card_access(node, master, is_write, bytes);
-        }
-    }
-
-    /// An access of the card is done.
-    pub(super) fn card_finished(&mut self, access: Access) {
-        let node = access.node;
-        let descriptor = self.nic.descriptor_bytes;
-        match access.master {
-            Master::NicDescriptor => {
-                let card = self.card(node);
-                card.fetched = card.fetching.take();
-                self.card_read(node);
-            }
-            Master::NicData => {
-                if let Some(frame) = arrived(&mut self.card(node).reading, access.bytes) {
-                    self.card(node).buffered.push_back(frame);
-                    self.card_transmit(node);
-                }
-                self.card_read(node);
-            }
-            Master::NicWrite => {
-                if let Some(frame) = arrived(&mut self.card(node).writing, access.bytes) {
-                    self.card(node).received.push_back(frame);
-                    self.card_access(node, Master::NicReceived, true, descriptor);
-                }
-                self.card_store(node);
-            }
-            Master::NicReceived => self.card_happened(node, RECEIVED),
-            Master::NicSent => {
-                self.card(node).sent += 1;
-                self.card_happened(node, SENT);
-            }
-            Master::Core(_) | Master::Qpair(_) => {}
-        }
-    }
-
-    fn card_transmit(&mut self, node: u16) {
-        let now = self.now();
-        let card = self.card(node);
-        if card.is_sending {
-            return;
-        }
-        let Some(&CardFrame { bytes, tag }) = card.buffered.front() else { return };
-        card.is_sending = true;
-        let wire = self.wire_time(bytes);
-        self.agenda.at(now + wire, Event::CardSent { node });
-        let at = now + wire + self.beyond(bytes);
-        self.agenda.at(at, Event::AtPeer { bytes, tag });
-    }
-
-    /// Time of a frame on the network.
-    pub(super) fn wire_time(&self, bytes: u32) -> Ps {
-        // Ethernet frames have at least 46 bytes of data.
-        ps(f64::from((bytes.max(46) + self.nic.frame_bytes) * 8) / self.nic.gbps)
-    }
-
-    /// From the last bit of a frame at the card to its last bit at the other end: the switch takes it
-    /// whole.
-    pub(super) fn beyond(&self, bytes: u32) -> Ps {
-        ps(2.0 * self.nic.mac_ns + self.nic.switch_ns) + self.wire_time(bytes)
-    }
-
-    pub(super) fn card_sent(&mut self, node: u16) {
-        let descriptor = self.nic.descriptor_bytes;
-        let card = self.card(node);
-        card.is_sending = false;
-        card.buffered.pop_front();
-        self.card_ends(node, SENT);
-        self.card_access(node, Master::NicSent, true, descriptor);
-        self.card_transmit(node);
-        self.card_read(node);
-    }
-
-    pub(super) fn card_receives(&mut self, node: u16, frame: CardFrame) {
-        self.card(node).arrived.push_back(frame);
-        self.card_ends(node, RECEIVED);
-        self.card_store(node);
-    }
-
-    fn card_store(&mut self, node: u16) {
-        let card = self.card(node);
-        if card.writing.is_none()
-            && let Some(frame) = card.arrived.pop_front()
-        {
-            card.writing = Some(Moving { frame, asked: 0, answered: 0, under_way: 0 });
-        }
-        self.card_bursts(node, true);
-    }
-
-    /// The card sees the end of a frame: its time begins anew (PG021: with the last word of a packet).
-    fn card_ends(&mut self, node: u16, line: u8) {
-        let later = self.now() + ps(self.nic.coalesce_ns);
-        let state = &mut self.card(node).lines[usize::from(line)];
-        state.ends += 1;
-        state.is_late = false;
-        let after = state.ends;
-        self.agenda.at(later, Event::CardTimer { node, line, after });
-    }
-
-    /// All about a frame is in memory.
-    fn card_happened(&mut self, node: u16, line: u8) {
-        let most = self.nic.coalesce_frames;
-        let state = &mut self.card(node).lines[usize::from(line)];
-        state.frames += 1;
-        if state.frames >= most || std::mem::take(&mut state.is_late) {
-            self.card_interrupts(node, line);
-        }
-    }
-
-    /// Some time has passed since frame number `after`.
-    pub(super) fn card_timer(&mut self, node: u16, line: u8, after: u64) {
-        let state = &mut self.card(node).lines[usize::from(line)];
-        if state.ends != after {
-            return;
-        }
-        if state.frames > 0 {
-            self.card_interrupts(node, line);
-        } else {
-            state.is_late = true;
-        }
-    }
-
-    fn card_interrupts(&mut self, node: u16, line: u8) {
-        let card = self.card(node);
-        let state = &mut card.lines[usize::from(line)];
-        if state.asserted {
-            return;
-        }
-        (state.asserted, state.frames) = (true, 0);
-        card.interrupts += 1;
-        self.drive(node, line, true);
-    }
-
-    /// Software has read the status and takes the interrupt back.
-    fn card_acknowledged(&mut self, node: u16, line: u8) {
-        let most = self.nic.coalesce_frames;
-        let later = self.now() + ps(self.nic.coalesce_ns);
-        let state = &mut self.card(node).lines[usize::from(line)];
+    /// Software has read the status of a line and takes the interrupt back.
+    pub fn acknowledge(&mut self, now: Ps, line: u8) {
+        self.now = now;
+        let state = &mut self.lines[usize::from(line)];
         if !state.asserted {
             return;
         }
         state.asserted = false;
         let (frames, after) = (state.frames, state.ends);
-        self.drive(node, line, false);
-        if frames >= most {
-            self.card_interrupts(node, line);
+        self.actions.push_back(Action::Interrupt { line, asserted: false });
+        if frames >= self.spec.coalesce_frames {
+            self.interrupt(line);
         } else if frames > 0 {
-            self.agenda.at(later, Event::CardTimer { node, line, after });
+            self.plan(self.spec.coalesce_ns, Event::Timer { line, after });
         }
     }
 
-    /// A device of a node drives its interrupt line.
-    pub fn drive(&mut self, node: u16, line: u8, asserted: bool) {
-        let user = self.nodes[usize::from(node)].nic.as_ref().map_or(node, |card| card.user);
-        if user == node {
-            self.upcalls.push_back(Upcall::Interrupt { node, line, asserted });
+    /// An event's time has come.
+    pub fn happen(&mut self, now: Ps, event: Event) {
+        self.now = now;
+        match event {
+            Event::Sent => self.sent(),
+            Event::Receives(frame) => {
+                self.arrived.push_back(frame);
+                self.ends(RECEIVED);
+                self.store();
+            }
+            Event::Timer { line, after } => self.timer(line, after),
+        }
+    }
+
+    /// An access is done: of a descriptor, with the frame that it describes.
+    pub fn finished(&mut self, now: Ps, step: Step, bytes: u32, described: CardFrame) {
+        self.now = now;
+        match step {
+            Step::Descriptor => {
+                self.is_fetching = false;
+                self.fetched = Some(described);
+                self.read();
+            }
+            Step::Data => {
+                if let Some(frame) = arrived(&mut self.reading, bytes) {
+                    self.buffered.push_back(frame);
+                    self.transmit();
+                }
+                self.read();
+            }
+            Step::Write => {
+                if let Some(frame) = arrived(&mut self.writing, bytes) {
+                    self.access_descriptor(Step::Received, frame);
+                }
+                self.store();
+            }
+            Step::Received => self.in_memory(RECEIVED),
+            Step::Sent => self.in_memory(SENT),
+        }
+    }
+
+    fn plan(&mut self, delay_ns: f64, event: Event) {
+        self.actions.push_back(Action::Plan(self.now + ps(delay_ns), event));
+    }
+
+    fn access_descriptor(&mut self, step: Step, frame: CardFrame) {
+        let bytes = self.spec.descriptor_bytes;
+        self.actions.push_back(Action::Access { step, frame, offset: 0, bytes });
+    }
+
+    /// Fetches the next descriptor, if there is one and room for its frame.
+    fn fetch(&mut self) {
+        if self.is_fetching || self.fetched.is_some() || self.told == 0 {
             return;
         }
-        self.nodes[usize::from(node)].imt.drive(line, asserted);
-        while let Some(change) = self.nodes[usize::from(node)].imt.take() {
-            let tag = u32::from(change.line) << 1 | u32::from(change.asserted);
-            let destination = change.destination;
-            let packet = Packet::new(Channel::Interrupt, node, destination, tag, 0);
-            self.send(node, packet);
+        self.told -= 1;
+        self.is_fetching = true;
+        self.access_descriptor(Step::Descriptor, CardFrame::default());
+    }
+
+    /// Reads the data of the next frame.
+    fn read(&mut self) {
+        if self.reading.is_none()
+            && self.buffered.len() < self.spec.buffer_frames as usize
+            && let Some(frame) = self.fetched.take()
+        {
+            self.reading = Some(Moving { frame, asked: 0, answered: 0, under_way: 0 });
+            self.fetch();
         }
+        self.bursts(Step::Data);
+    }
+
+    /// Asks for bursts of the frame that moves, as many as may be under way.
+    fn bursts(&mut self, step: Step) {
+        let moving = if step.is_write() { &mut self.writing } else { &mut self.reading };
+        let Some(moving) = moving else { return };
+        while moving.asked < moving.frame.bytes && moving.under_way < self.spec.bursts {
+            let (frame, offset) = (moving.frame, moving.asked);
+            let bytes = (frame.bytes - offset).min(self.spec.burst_bytes);
+            moving.asked += bytes;
+            moving.under_way += 1;
+            self.actions.push_back(Action::Access { step, frame, offset, bytes });
+        }
+    }
+
+    fn transmit(&mut self) {
+        if self.is_sending {
+            return;
+        }
+        let Some(&frame) = self.buffered.front() else { return };
+        self.is_sending = true;
+        let end = self.now + self.wire.time(frame.bytes);
+        self.actions.push_back(Action::Plan(end, Event::Sent));
+        self.actions.push_back(Action::AtPeer(end + self.wire.beyond(frame.bytes), frame));
+    }
+
+    fn sent(&mut self) {
+        self.is_sending = false;
+        let frame = self.buffered.pop_front().unwrap_or_default();
+        self.ends(SENT);
+        self.access_descriptor(Step::Sent, frame);
+        self.transmit();
+        self.read();
+    }
+
+    fn store(&mut self) {
+        if self.writing.is_none()
+            && let Some(frame) = self.arrived.pop_front()
+        {
+            self.writing = Some(Moving { frame, asked: 0, answered: 0, under_way: 0 });
+        }
+        self.bursts(Step::Write);
+    }
+
+    /// The card sees the end of a frame: its time begins anew (PG021: with the last word of a packet).
+    fn ends(&mut self, line: u8) {
+        let state = &mut self.lines[usize::from(line)];
+        state.ends += 1;
+        state.is_late = false;
+        let after = state.ends;
+        self.plan(self.spec.coalesce_ns, Event::Timer { line, after });
+    }
+
+    /// All about a frame is in memory.
+    fn in_memory(&mut self, line: u8) {
+        let state = &mut self.lines[usize::from(line)];
+        state.frames += 1;
+        if state.frames >= self.spec.coalesce_frames || std::mem::take(&mut state.is_late) {
+            self.interrupt(line);
+        }
+    }
+
+    /// Some time has passed since frame number `after`.
+    fn timer(&mut self, line: u8, after: u64) {
+        let state = &mut self.lines[usize::from(line)];
+        if state.ends != after {
+            return;
+        }
+        if state.frames > 0 {
+            self.interrupt(line);
+        } else {
+            state.is_late = true;
+        }
+    }
+
+    fn interrupt(&mut self, line: u8) {
+        let state = &mut self.lines[usize::from(line)];
+        if state.asserted {
+            return;
+        }
+        (state.asserted, state.frames) = (true, 0);
+        self.interrupts += 1;
+        self.actions.push_back(Action::Interrupt { line, asserted: true });
     }
 }
 

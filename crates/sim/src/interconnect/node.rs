@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use rackmem_rmc::amt::Amt;
 use rackmem_rmc::imt::Imt;
 
+use super::card::Card;
 use super::memory::Memory;
 use super::module::Module;
-use super::nic::Nic;
 use super::time::Ps;
 
 /// First address of a network interface card's registers; memory ends here.
@@ -70,5 +70,6 @@ pub struct Node {
     pub memory: Memory,
     /// Cores by number: `soc.cores` of them.
     pub cores: Vec<Core>,
-    pub nic: Option<Nic>,
+    /// Its network interface card, if it has one.
+    pub card: Option<Card>,
 }

@@ -1,6 +1,7 @@
 //! Packets of the channels of the on-chip interconnect (DEOI §III), and the accesses that they belong to,
 //! with the time that each layer took.
 
+use super::nic::Step;
 use super::time::Ps;
 
 /// A channel: those of AXI, interrupts, and messages of queue pairs.
@@ -107,10 +108,11 @@ pub struct Packet<B = ()> {
     pub body: B,
 }
 
-impl Packet {
+impl<B: Default> Packet<B> {
     /// A packet that belongs to no access.
-    pub fn new(channel: Channel, source: u16, destination: u16, tag: u32, bytes: u32) -> Packet {
-        Packet { channel, source, destination, tag, bytes, trip: Trip::default(), body: () }
+    pub fn new(channel: Channel, source: u16, destination: u16, tag: u32, bytes: u32) -> Packet<B> {
+        let (trip, body) = (Trip::default(), B::default());
+        Packet { channel, source, destination, tag, bytes, trip, body }
     }
 }
 
@@ -152,16 +154,8 @@ pub const LAYER_NAMES: [&str; LAYERS] = [
 pub enum Master {
     /// A core that waits.
     Core(u16),
-    /// A network interface card: a descriptor of a frame to be sent.
-    NicDescriptor,
-    /// Data of that frame.
-    NicData,
-    /// Data of a frame that has come, or a write after it.
-    NicWrite,
-    /// The same: its last write.
-    NicReceived,
-    /// The last write of a frame that was sent.
-    NicSent,
+    /// A network interface card.
+    Nic(Step),
     /// The queue pair channel.
     Qpair(u32),
 }

@@ -8,14 +8,14 @@ use rackmem_rmc::imt::Imt;
 use super::lane;
 use super::memory::Memory;
 use super::module::{self, Action, Module};
-use super::nic::CardFrame;
+use super::nic;
 use super::node::{CARD_BASE, CARD_BYTES, Call, Core, Node};
 use super::packet::{Access, Channel, Layer, Master, Packet};
 use super::time::{Ps, ps};
 use super::transaction;
 use crate::engine::{Agenda, Slab};
 use crate::machine::Machine;
-use crate::machine::spec::{ExtensionSpec, NicSpec, SocSpec};
+use crate::machine::spec::{ExtensionSpec, SocSpec};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
@@ -33,12 +33,8 @@ pub(super) enum Event {
     Core { node: u16, core: u16 },
     /// An access leaves a core.
     Leave { access: u32 },
-    /// A card has sent a frame.
-    CardSent { node: u16 },
-    /// A frame arrives at a card.
-    CardReceives { node: u16, frame: CardFrame },
-    /// The card's time after its last frame is over, if that was number `after`.
-    CardTimer { node: u16, line: u8, after: u64 },
+    /// One of a node's card.
+    Card { node: u16, event: nic::Event },
     /// A frame is at the other end of the network.
     AtPeer { bytes: u32, tag: u32 },
     /// Something that a workload has planned.
@@ -114,7 +110,6 @@ pub struct Platform {
     pub(super) agenda: Agenda<Event>,
     pub(super) extension: ExtensionSpec,
     pub(super) soc: SocSpec,
-    pub(super) nic: NicSpec,
     /// Nodes by number: `extension.nodes` of them.
     pub nodes: Vec<Node>,
     pub(super) accesses: Slab<Access>,
@@ -135,7 +130,6 @@ impl Platform {
             agenda: Agenda::default(),
             extension: spec.clone(),
             soc: machine.soc.clone(),
-            nic: machine.nic.clone(),
             nodes,
             accesses: Slab::default(),
             times,
@@ -228,9 +222,7 @@ impl Platform {
             Event::Served { access } => self.served(access),
             Event::Finished { access } => self.finished(access),
             Event::Core { node, core } => self.core_done(node, core),
-            Event::CardSent { node } => self.card_sent(node),
-            Event::CardReceives { node, frame } => self.card_receives(node, frame),
-            Event::CardTimer { node, line, after } => self.card_timer(node, line, after),
+            Event::Card { node, event } => self.card_event(node, event),
             Event::AtPeer { bytes, tag } => self.upcalls.push_back(Upcall::AtPeer { bytes, tag }),
             Event::Later { call } => self.upcalls.push_back(Upcall::Later { call }),
         }
@@ -393,7 +385,7 @@ impl Platform {
             Master::Qpair(operation) => {
                 self.upcalls.push_back(Upcall::Qpair { operation, access });
             }
-            _ => self.card_finished(access),
+            Master::Nic(step) => self.card_finished(step, &access),
         }
     }
 }
@@ -406,6 +398,6 @@ fn build(machine: &Machine, number: u16) -> Node {
         module: Module::new(spec, machine.seed, number, spec.nodes),
         memory: Memory::new(&machine.dram),
         cores: vec![Core::default(); usize::from(machine.soc.cores)],
-        nic: None,
+        card: None,
     }
 }

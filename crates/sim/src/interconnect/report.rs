@@ -72,8 +72,8 @@ pub fn stats(platform: &Platform) -> Stats {
         };
         let used = node.amt.slots().iter().filter(|slot| slot.state != State::Free).count();
         put("amt.slots".to_owned(), used as u64);
-        if let Some(card) = &node.nic {
-            put("nic.interrupts".to_owned(), card.interrupts);
+        if let Some(card) = &node.card {
+            put("nic.interrupts".to_owned(), card.nic.interrupts);
         }
         node.module.figures(put);
     }

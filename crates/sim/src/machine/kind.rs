@@ -44,6 +44,7 @@ impl Kind {
                 "scratchpad",
                 "window",
                 "extension",
+                "nic",
                 "prefetch",
                 "llc",
                 "directory",

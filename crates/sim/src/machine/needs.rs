@@ -146,7 +146,25 @@ const NEEDS: &[Need] = &[
         "ni.placement",
         &["window"],
     ),
-    one_of(&["window.coherent", "extension"], "ni.placement", &["bridge"]),
+    one_of(
+        &["window.coherent", "window.register_ns", "extension", "nic"],
+        "ni.placement",
+        &["bridge"],
+    ),
+    Need {
+        of: &[
+            "nic.header_bytes",
+            "nic.ring",
+            "nic.packets_per_ack",
+            "nic.window_bytes",
+            "nic.send_ns",
+            "nic.receive_ns",
+            "nic.ack_ns",
+            "nic.reclaim_ns",
+        ],
+        selector: "ni.placement",
+        is: Is::Never("programs are driver and stack of the card"),
+    },
     Need {
         of: &["extension.nodes", "extension.lva_base_bytes", "extension.lva_bytes"],
         selector: "ni.placement",

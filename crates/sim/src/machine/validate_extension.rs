@@ -106,7 +106,7 @@ fn node(machine: &Machine) -> Checked {
     Ok(())
 }
 
-fn card(machine: &Machine) -> Checked {
+pub(super) fn card(machine: &Machine) -> Checked {
     let nic = &machine.nic;
     positive("nic.gbps", nic.gbps)?;
     require(nic.mtu > nic.header_bytes, "nic.mtu", || {

@@ -2,7 +2,8 @@
 
 use super::spec::{Completion, Machine, NocTopology, Placement};
 use super::validate::{Checked, PAGE_BYTES, at_least, not_negative, require};
-use super::validate_extension::{link, module};
+use super::validate_extension::{card, link, module};
+use crate::chip::card::BUFFER_BYTES;
 
 /// Most lines that a prefetcher fetches ahead.
 const MAX_DEGREE: u32 = 64;
@@ -22,6 +23,8 @@ pub(super) fn window(machine: &Machine) -> Checked {
     if placement == Placement::Bridge {
         module(machine)?;
         link(machine)?;
+        card(machine)?;
+        device(machine)?;
     }
     let window = &machine.window;
     let crossbar = machine.noc.topology == NocTopology::Crossbar;
@@ -67,6 +70,19 @@ pub(super) fn window(machine: &Machine) -> Checked {
     not_negative("window.root_ns", window.root_ns)?;
     not_negative("window.link_gtps", window.link_gtps)?;
     not_negative("window.dma_setup_ns", window.dma_setup_ns)
+}
+
+/// What a card of a chip needs besides: its accesses are within a line, and its frames in a buffer.
+fn device(machine: &Machine) -> Checked {
+    let burst = machine.nic.burst_bytes;
+    require(burst.is_power_of_two() && burst <= 64, "nic.burst_bytes", || {
+        format!("is {burst}, must be a power of two up to 64 on a chip")
+    })?;
+    let mtu = machine.nic.mtu;
+    require(u64::from(mtu) <= BUFFER_BYTES, "nic.mtu", || {
+        format!("is {mtu}, must be at most {BUFFER_BYTES} on a chip, a buffer")
+    })?;
+    not_negative("window.register_ns", machine.window.register_ns)
 }
 
 fn prefetch(machine: &Machine) -> Checked {

@@ -55,6 +55,8 @@ section! {
         /// Behind a module: whether accesses of other nodes pass this node's caches; else they go to its memory
         /// controller, beside the module.
         coherent: bool = true,
+        /// Behind a module: an access to a device's register, at the device.
+        register_ns: f64 = 20.0,
         /// Accesses of other nodes and of the DMA engine to this node's memory at the same time.
         accesses: u32 = 32,
         /// Descriptors of the DMA engine's ring; 0 = there is no engine.

@@ -7,15 +7,17 @@ use crate::chip::block::Block;
 pub enum Asker {
     /// The outstanding request queue of a node.
     Queue(u16),
-    /// The DMA engine of a node.
+    /// The DMA engine of a node, or its network interface card.
     Engine(u16),
+    /// A core of a node, of a device.
+    Core(u16),
 }
 
 impl Asker {
     /// Number of the node that the answer goes to.
     pub const fn node(self) -> u16 {
         match self {
-            Asker::Queue(node) | Asker::Engine(node) => node,
+            Asker::Queue(node) | Asker::Engine(node) | Asker::Core(node) => node,
         }
     }
 }

@@ -7,6 +7,7 @@ use rackmem_sim::machine::{self, Machine, Override};
 
 mod answers;
 mod borrowed;
+mod card;
 mod checkpoints;
 mod ends;
 mod files;

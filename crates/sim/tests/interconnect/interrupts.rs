@@ -1,6 +1,6 @@
 //! Interrupts go before queued data, to the node that the table names.
 
-use rackmem_sim::interconnect::{Channel, Nic, Packet, Platform, Upcall};
+use rackmem_sim::interconnect::{Card, Channel, Packet, Platform, Upcall};
 
 use super::machine;
 
@@ -45,8 +45,9 @@ fn an_interrupt_overtakes_queued_data() {
 
 #[test]
 fn the_table_says_who_is_interrupted() {
-    let mut platform = Platform::new(&machine("deoi", &[]));
-    platform.nodes[1].nic = Some(Nic::new(0, 0));
+    let machine = machine("deoi", &[]);
+    let mut platform = Platform::new(&machine);
+    platform.nodes[1].card = Some(Card::new(&machine.nic, 0, 0));
     platform.nodes[1].imt.map(0, Some(0));
     platform.nodes[1].imt.map(1, Some(3));
     for (line, asserted) in [(0, true), (1, true), (0, false), (1, false), (2, true)] {

@@ -7,8 +7,9 @@
 
 use rackmem_rmc::amt::Target;
 
+use crate::interconnect::card::Card;
 use crate::interconnect::nic::{
-    CardFrame, Nic, RECEIVE_STATUS, RECEIVE_TAIL, RECEIVED, SEND_STATUS, SEND_TAIL, SENT,
+    self, CardFrame, RECEIVE_STATUS, RECEIVE_TAIL, RECEIVED, SEND_STATUS, SEND_TAIL, SENT,
 };
 use crate::interconnect::node::{CARD_BASE, CARD_BYTES, Op};
 use crate::interconnect::platform::{Event, Platform, Upcall};
@@ -66,8 +67,6 @@ pub struct Stack {
     handling: [bool; 2],
     /// The level of each line, as the user knows it.
     asserted: [bool; 2],
-    /// The network from the other end, when it is free.
-    peer_free: Ps,
 }
 
 impl Stack {
@@ -84,7 +83,6 @@ impl Stack {
             in_ring: 0,
             handling: [false; 2],
             asserted: [false; 2],
-            peer_free: 0,
         }
     }
 
@@ -100,7 +98,7 @@ impl Stack {
             let node = &mut platform.nodes[usize::from(self.card)];
             (0..2).for_each(|line| node.imt.map(line, Some(USER)));
         }
-        platform.nodes[usize::from(self.card)].nic = Some(Nic::new(USER, base));
+        platform.nodes[usize::from(self.card)].card = Some(Card::new(&self.nic, USER, base));
         Ok(())
     }
 
@@ -127,7 +125,7 @@ impl Stack {
     pub fn post(&mut self, platform: &mut Platform, frame: CardFrame) -> Op {
         self.in_ring += 1;
         let node = &mut platform.nodes[usize::from(self.card)];
-        if let Some(card) = node.nic.as_mut() {
+        if let Some(card) = node.card.as_mut() {
             card.post(frame);
         }
         Op::Store(self.registers + SEND_TAIL, 4)
@@ -183,7 +181,7 @@ impl Stack {
     /// Sent frames are taken from the ring.
     fn sent_read(&mut self, platform: &mut Platform) {
         let node = &mut platform.nodes[usize::from(self.card)];
-        self.reclaimed = node.nic.as_mut().map_or(0, |card| std::mem::take(&mut card.sent));
+        self.reclaimed = node.card.as_mut().map_or(0, |card| std::mem::take(&mut card.sent));
         let work = self.work(self.nic.reclaim_ns * f64::from(self.reclaimed));
         let back = Op::Store(self.registers + SEND_STATUS, 4);
         platform.handler(USER, INTERRUPTED, [work, back, Op::call(SENT_DONE)]);
@@ -192,7 +190,7 @@ impl Stack {
     /// Received frames go through the stack.
     fn received_read(&mut self, platform: &mut Platform) {
         let node = &mut platform.nodes[usize::from(self.card)];
-        if let Some(card) = node.nic.as_mut() {
+        if let Some(card) = node.card.as_mut() {
             self.taken.extend(card.received.drain(..));
         }
         let acks = self.taken.iter().filter(|frame| frame.tag & ACK != 0).count() as f64;
@@ -210,10 +208,10 @@ impl Stack {
 
     /// The other end sends a frame, not before `at`.
     pub fn arrive_from_peer(&mut self, platform: &mut Platform, at: Ps, frame: CardFrame) {
-        let start = at.max(self.peer_free);
-        self.peer_free = start + platform.wire_time(frame.bytes);
-        let arrives = self.peer_free + platform.beyond(frame.bytes);
-        platform.agenda.at(arrives, Event::CardReceives { node: self.card, frame });
+        let node = self.card;
+        let Some(card) = platform.nodes[usize::from(node)].card.as_mut() else { return };
+        let arrives = card.nic.wire.peer_sends(at, frame.bytes);
+        platform.agenda.at(arrives, Event::Card { node, event: nic::Event::Receives(frame) });
     }
 
     /// Time of the other end for a message.
