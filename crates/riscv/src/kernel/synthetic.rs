@@ -1,4 +1,4 @@
-//! Files below `/proc`, `/sys` and `/dev`: those of the program's machine, and never the host's.
+//! The folder `/`, and files below `/proc`, `/sys` and `/dev`: those of the program's machine, and never the host's.
 
 use std::fmt::Write;
 
@@ -65,10 +65,10 @@ pub(super) enum Made {
     Descriptor(u64),
 }
 
-/// Whether names there are the kernel's.
+/// Whether names there are the kernel's: so is the folder that all others are in.
 pub(super) fn is_ours(path: &str) -> bool {
     let top = path.split('/').find(|part| !part.is_empty());
-    matches!(top, Some("proc" | "sys" | "dev"))
+    matches!(top, Some("proc" | "sys" | "dev")) || normal(path) == "/"
 }
 
 /// A name without `.`, `..` and doubled slashes.
@@ -99,6 +99,7 @@ pub(super) fn open(path: &str, facts: &Facts<'_>) -> Option<Made> {
         return Some(Made::Descriptor(descriptor));
     }
     match path {
+        "/" => Some(Made::Folder(root())),
         "/dev/null" => Some(Made::Null),
         "/dev/zero" => Some(Made::Zero),
         "/dev/full" => Some(Made::Full),
@@ -258,4 +259,11 @@ fn cpu_folder(facts: &Facts<'_>) -> Vec<Entry> {
     let mut all: Vec<(String, Kind)> = harts.chain(files).collect();
     all.sort();
     (1..).zip(all).map(|(inode, (name, kind))| Entry { name, kind, inode }).collect()
+}
+
+/// The folders that every program sees.
+fn root() -> Vec<Entry> {
+    let own = crate::host::FOLDER.trim_start_matches('/');
+    let names = (1..).zip(["dev", "proc", own, "sys"]);
+    names.map(|(inode, name)| Entry { name: name.to_owned(), kind: Kind::Folder, inode }).collect()
 }

@@ -250,6 +250,26 @@ fn harts_are_what_affinity_shows() {
 }
 
 #[test]
+fn the_outermost_folder_is_the_machines() {
+    const OPENAT: u64 = 56;
+    const GETDENTS64: u64 = 61;
+    let mut process = Process::new();
+    process.space.write(DATA, b"/\0").unwrap();
+    let folder = process.value(OPENAT, &[0, DATA, 0o20_0000]);
+    let length = process.value(GETDENTS64, &[folder, DATA, PAGE]) as usize;
+    let mut bytes = vec![0; length];
+    process.space.read(DATA, &mut bytes).unwrap();
+    let (mut names, mut at) = (Vec::new(), 0);
+    while at < length {
+        let end = at + usize::from(bytes[at + 16]);
+        let name = bytes[at + 19..end].split(|&byte| byte == 0).next().unwrap();
+        names.push(String::from_utf8_lossy(name).into_owned());
+        at = end;
+    }
+    assert_eq!(names, [".", "..", "dev", "proc", "rackmem", "sys"]);
+}
+
+#[test]
 fn abort_ends_the_program() {
     let mut process = Process::new();
     assert_eq!(process.call(0, 131, &[1000, 1000, 6]).1.effect, Effect::Killed(6));

@@ -122,7 +122,7 @@ impl Files {
                 self.table.replace(a0, a1, a2)
             }
             number::IOCTL => self.table.get(a0).and(Err(Errno::NOTTY)),
-            number::FCNTL => self.control(a0, a1, a2),
+            number::FCNTL => self.control(context, a0, a1, a2),
             _ => return None,
         })
     }
@@ -159,7 +159,13 @@ impl Files {
     }
 
     /// `fcntl`.
-    fn control(&mut self, descriptor: u64, command: u64, argument: u64) -> Result {
+    fn control(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        command: u64,
+        argument: u64,
+    ) -> Result {
         const DUPFD: u64 = 0;
         const GETFD: u64 = 1;
         const SETFD: u64 = 2;
@@ -169,8 +175,11 @@ impl Files {
         const GETLK: u64 = 5;
         const SETLK: u64 = 6;
         const SETLKW: u64 = 7;
+        const OFD_GETLK: u64 = 36;
         const OFD_SETLK: u64 = 37;
         const OFD_SETLKW: u64 = 38;
+        /// `l_type` of a lock that nobody has.
+        const UNLOCKED: u16 = 2;
         const DUPFD_CLOEXEC: u64 = 1030;
         self.table.get(descriptor)?;
         match command {
@@ -193,7 +202,11 @@ impl Files {
                 file.flags = file.flags & !settable | argument & settable;
                 Ok(0)
             }
-            GETLK | SETLK | SETLKW | OFD_SETLK | OFD_SETLKW => Ok(0),
+            GETLK | OFD_GETLK => {
+                context.memory.write(argument, &UNLOCKED.to_le_bytes())?;
+                Ok(0)
+            }
+            SETLK | SETLKW | OFD_SETLK | OFD_SETLKW => Ok(0),
             _ => Err(Errno::INVAL),
         }
     }

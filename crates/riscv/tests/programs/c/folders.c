@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -74,6 +75,13 @@ int main(void)
     fails("no utimensat", utimensat(AT_FDCWD, "b", NULL, 0));
     fails("bad fchmod", fchmod(99, 0644));
     fails("flock", flock(file, LOCK_EX));
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+    fails("lock", fcntl(file, F_SETLK, &lock));
+    fails("who locks", fcntl(file, F_GETLK, &lock));
+    printf("nobody: %d\n", lock.l_type == F_UNLCK);
+    int root = open("/", O_RDONLY | O_DIRECTORY);
+    fstat(root, &same);
+    printf("/ is a folder: %d\n", S_ISDIR(same.st_mode));
     fails("fallocate", fallocate(file, 0, 0, 100));
     fails("shorter", fallocate(file, 0, 0, 10));
     fstat(file, &status);
