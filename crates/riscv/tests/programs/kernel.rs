@@ -3,7 +3,7 @@
 use std::io;
 
 use proptest::prelude::*;
-use rackmem_riscv::kernel::{Effect, Errno, Host, Kernel, Reply, Stream, UserMemory};
+use rackmem_riscv::kernel::{Effect, Errno, Host, Kernel, Reply, Stream};
 use rackmem_riscv::space::{AddressSpace, PAGE, Permissions};
 use rackmem_riscv::{Hart, abi};
 
