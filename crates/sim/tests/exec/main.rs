@@ -11,6 +11,7 @@ mod card;
 mod ends;
 mod files;
 mod parts;
+mod queue_pairs;
 mod same;
 
 /// Settings that all nodes of Manycore NI's chips need to execute programs.
