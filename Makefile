@@ -35,7 +35,7 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 RELEASE := $(TARGET)/release
 STAGE := $(TARGET)/install
 HEADERS := rackmem.h $(patsubst include/%,%,$(wildcard include/rackmem/*.h))
-MODEL_HEADERS := card.h scratchpad.h window.h $(patsubst include/%,%,$(wildcard include/scratchpad/*.h))
+MODEL_HEADERS := card.h pair.h scratchpad.h window.h $(patsubst include/%,%,$(wildcard include/scratchpad/*.h))
 
 all: build
 
@@ -109,7 +109,7 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR),$(BINDIR)/rackmem $(BINDIR)/rackmemd $(LIBDIR)/librackmem_preload.so \
 	    $(LIBDIR)/librackmem.a $(LIBDIR)/librackmem.so $(LIBDIR)/librackmem.so.$(SONAME_VERSION) \
 	    $(LIBDIR)/librackmem.so.$(VERSION) $(LIBDIR)/pkgconfig/rackmem.pc \
-	    $(INCLUDEDIR)/rackmem.h $(INCLUDEDIR)/card.h $(INCLUDEDIR)/scratchpad.h $(INCLUDEDIR)/window.h \
+	    $(INCLUDEDIR)/rackmem.h $(INCLUDEDIR)/card.h $(INCLUDEDIR)/pair.h $(INCLUDEDIR)/scratchpad.h $(INCLUDEDIR)/window.h \
 	    $(MANDIR)/man1/rackmem.1 $(UNITDIR)/rackmem-lend@.service $(UNITDIR)/rackmemd@.service \
 	    $(DATADIR)/bash-completion/completions/rackmem $(DATADIR)/zsh/site-functions/_rackmem \
 	    $(DATADIR)/fish/vendor_completions.d/rackmem.fish) $(DESTDIR)$(MANDIR)/man1/rackmem-*.1

@@ -83,14 +83,6 @@ static inline uint64_t card_place_(const card_driver *card, unsigned part, uint3
     return 2 * entries * CARD_DESCRIPTOR_BYTES + ((part - 2) * entries + at) * CARD_BUFFER_BYTES;
 }
 
-/* Before the card is told of something, and after it has told. */
-static inline void card_fence_(void)
-{
-#ifdef __riscv
-    __asm__ volatile("fence iorw, iorw" ::: "memory");
-#endif
-}
-
 /* Borrows the card, with so many entries of either ring. A negative errno as window_open_card. */
 static inline int64_t card_open(card_driver *card, uint32_t entries)
 {
@@ -147,7 +139,7 @@ static inline void card_post(card_driver *card, uint32_t bytes)
 /* Tells the card of all that was posted. */
 static inline void card_send(card_driver *card)
 {
-    card_fence_();
+    window_fence();
     card_store_(card, CARD_SEND_TAIL, card->posted);
 }
 
@@ -155,7 +147,7 @@ static inline void card_send(card_driver *card)
 static inline uint32_t card_received(card_driver *card)
 {
     card->there = card_load_(card, CARD_RECEIVE_STATUS);
-    card_fence_();
+    window_fence();
     return card->there - card->taken;
 }
 

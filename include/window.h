@@ -23,6 +23,7 @@ enum {
     WINDOW_CALL_ENGINE = 0x52414322,
     WINDOW_CALL_COPY = 0x52414323,
     WINDOW_CALL_CARD = 0x52414324,
+    WINDOW_CALL_PAIR = 0x52414325,
     WINDOW_CALL_WAIT = 0x52414307
 };
 
@@ -48,6 +49,16 @@ typedef struct window_card {
     uint64_t interrupts;   /* address of two words: interrupts of each line so far */
     uint64_t node;         /* whose it is */
 } window_card;
+
+/* A connection by queue pairs in hardware (TSM, section 4.2): pair.h is a library for it. */
+typedef struct window_pair {
+    uint64_t registers;   /* address of its page of registers */
+    uint64_t sends;       /* addresses of its rings */
+    uint64_t receives;
+    uint64_t completions; /* twice as many entries as the others */
+    uint64_t entries;
+    uint64_t number; /* of the connection at this node */
+} window_pair;
 
 static inline int64_t window_call_(uint64_t number, uint64_t first, uint64_t second, uint64_t third,
                                    uint64_t fourth)
@@ -108,6 +119,27 @@ static inline int64_t window_copy(void *to, const void *from, uint64_t bytes, ui
 static inline int64_t window_open_card(uint64_t bytes, window_card *out)
 {
     return window_call_(WINDOW_CALL_CARD, bytes, (uint64_t)(uintptr_t)out, 0, 0);
+}
+
+/*
+ * Opens a connection with number `peer` of a node, for buffers in so many bytes of memory that is
+ * mapped and may be written. -19 (ENODEV): the machine has no channel for them. -28 (ENOSPC): no
+ * connection is left. -12 (ENOMEM), -14 (EFAULT), -22 (EINVAL).
+ */
+static inline int64_t window_open_pair(uint32_t node, uint32_t peer, const void *memory,
+                                       uint64_t bytes, window_pair *out)
+{
+    return window_call_(WINDOW_CALL_PAIR, (uint64_t)node << 16 | peer, (uint64_t)(uintptr_t)memory,
+                        bytes, (uint64_t)(uintptr_t)out);
+}
+
+/* Orders accesses to memory and to registers: before a device is told of something, and after it
+ * has told. */
+static inline void window_fence(void)
+{
+#ifdef __riscv
+    __asm__ volatile("fence iorw, iorw" ::: "memory");
+#endif
 }
 
 /* Sleeps until the word at an address differs from `value`: an interrupt has been counted. */

@@ -7,7 +7,7 @@ macro_rules! prebuilt {
 }
 
 /// Names, and the bytes of static RV64GC programs.
-pub const PROGRAMS: [(&str, &[u8]); 18] = prebuilt![
+pub const PROGRAMS: [(&str, &[u8]); 19] = prebuilt![
     "bitonic",
     "deoi_nic",
     "fft",
@@ -24,6 +24,7 @@ pub const PROGRAMS: [(&str, &[u8]); 18] = prebuilt![
     "sync_bench",
     "tsm_arenas",
     "tsm_kernels",
+    "tsm_qpair",
     "tsm_share",
     "tsm_transfer",
 ];

@@ -7,7 +7,7 @@ use rackmem_sim::reference::instructions::{Agreement, compare};
 use rackmem_sim::reference::queueing::{identities, wait_for_one_of, wait_geo_d_1};
 
 /// A program, its arguments, and the least number of instructions that it has.
-const PROGRAMS: [(&str, &[&str], u64); 17] = [
+const PROGRAMS: [(&str, &[&str], u64); 18] = [
     ("bitonic", &[], 5_000),
     ("deoi_nic", &[], 4_000),
     ("fft", &[], 5_000),
@@ -22,6 +22,7 @@ const PROGRAMS: [(&str, &[&str], u64); 17] = [
     ("stream", &[], 5_000),
     ("sync_bench", &[], 3_000),
     ("tsm_kernels", &[], 50_000),
+    ("tsm_qpair", &[], 4_000),
     ("tsm_share", &[], 4_000),
     ("tsm_transfer", &[], 4_000),
     ("window_test", &[], 4_000),

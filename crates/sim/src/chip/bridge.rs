@@ -26,6 +26,7 @@ use super::inbound::{Answer, Inbound};
 use super::layout::{BLOCK_BYTES, Layout, Line, Part};
 use super::message::Payload;
 use super::ni::{Interface, Placement, Places, Side, Timer};
+use super::pairs::{self, Pairs};
 use super::tile::Tile;
 use super::wires::{self, Wires};
 use crate::coherence::Message;
@@ -72,6 +73,8 @@ enum Event {
     /// The card has done an access to a register.
     Served(Packet<Body>),
     Card(card::Event),
+    /// A step of the channel for queue pairs is over.
+    Pairs(pairs::Done),
 }
 
 /// Module, address mapping table, and accesses under way.
@@ -88,6 +91,9 @@ pub struct Bridge {
     tasks: VecDeque<Task>,
     /// Accesses of the card under way.
     moving: Slab<CardAccess>,
+    /// Connections of the program, with their channel.
+    pub pairs: Pairs,
+    begun: Vec<(Ps, pairs::Done)>,
     module: Module<Body>,
     agenda: Agenda<Event>,
     /// Cycle in which it will be looked at.
@@ -207,14 +213,20 @@ impl Bridge {
                 packet.trip.charge(Layer::Software, at);
                 self.module.send(at, packet);
             }
-            Event::Home(packet) if self.is_register(&packet) => self.register(at, packet),
+            Event::Home(packet) if self.is_register(&packet) => self.register(at, packet, wires),
             Event::Home(packet) => {
                 self.serving.push_back(packet);
                 self.inbound.arrive(packet.body.expect("a request has an access"), wires);
                 self.answer(wires);
             }
             Event::Back(packet) => self.back(at, packet, wires),
+            Event::Served(packet) if packet.destination == self.nid => {
+                self.agenda.at(at + self.root_ps, Event::Back(packet));
+            }
             Event::Served(packet) => self.module.answer(at, at + self.oci_ps, packet),
+            Event::Pairs(done) => {
+                self.with_pairs(at, wires, |pairs, event| pairs.done(done, event))
+            }
             Event::Card(event) => {
                 self.card.happen(at, event, &mut self.tasks);
                 self.run_card(at);
@@ -231,17 +243,20 @@ impl Bridge {
                 Action::Frame { at, node, port, frame } => {
                     wires.frames.push(SentFrame { at, node, port, frame });
                 }
-                Action::Arrived { packet, .. } => self.arrived(now, packet, wires),
+                Action::Arrived { port, packet } => self.arrived(now, port, packet, wires),
                 Action::Dropped { packet } => panic!("no way to node {}", packet.destination),
-                Action::Room => {}
+                Action::Room => self.with_pairs(now, wires, Pairs::has_room),
             }
         }
     }
 
-    fn arrived(&mut self, now: Ps, packet: Packet<Body>, wires: &mut Wires) {
+    fn arrived(&mut self, now: Ps, port: u8, packet: Packet<Body>, wires: &mut Wires) {
         match (packet.channel, packet.body) {
             (Channel::Interrupt, _) if packet.tag & 1 != 0 => {
                 wires.interrupts.push((packet.tag >> 1) as u8);
+            }
+            (Channel::Message | Channel::MessageResponse, _) => {
+                self.with_pairs(now, wires, |pairs, event| pairs.arrive(port, packet, event));
             }
             (_, Some(Access::Data { asker: Asker::Engine(_), block, .. })) => {
                 self.card_finished(now, packet.tag, block);
@@ -305,7 +320,12 @@ impl Bridge {
             ..Packet::new(channel, self.nid, destination, tag, size.into())
         };
         let at = self.clock.at(now) + self.root_ps;
-        let mut leave = |packet| self.agenda.at(at, Event::Leave(packet));
+        let is_own = destination == self.nid;
+        let mut leave = |packet: Packet<Body>| match packet.channel {
+            Channel::WriteAddress if is_own => {}
+            _ if is_own => self.agenda.at(at, Event::Home(packet)),
+            _ => self.agenda.at(at, Event::Leave(packet)),
+        };
         match store {
             None => leave(packet(
                 Channel::ReadAddress,
@@ -330,7 +350,7 @@ impl Bridge {
     }
 
     /// An access to a register of the card takes effect; it is answered after a while.
-    fn register(&mut self, now: Ps, packet: Packet<Body>) {
+    fn register(&mut self, now: Ps, packet: Packet<Body>, wires: &mut Wires) {
         let (channel, body) = match packet.body {
             Some(Access::Read { asker, tag, address, .. }) => {
                 let value = self.card.load(address - self.memory_bytes);
@@ -339,7 +359,12 @@ impl Bridge {
             }
             Some(Access::Write { address, block, asker: Some((asker, tag)) }) => {
                 let word = block.words[(address % BLOCK_BYTES / 8) as usize];
-                self.card.store(now, address - self.memory_bytes, word);
+                match (address - self.memory_bytes).checked_sub(REGISTERS_BYTES) {
+                    Some(own) => {
+                        self.with_pairs(now, wires, |pairs, event| pairs.store(own, word, event));
+                    }
+                    None => self.card.store(now, address - self.memory_bytes, word),
+                }
                 self.run_card(now);
                 (Channel::WriteResponse, Access::Written { asker, tag })
             }
@@ -355,6 +380,18 @@ impl Bridge {
         self.register_accesses += 1;
         self.register_cycles += wires.now - self.asked_at[usize::from(core)];
         wires.wheel.at(wires.now + 1, wires::Event::Loaded(core, value));
+    }
+
+    /// Does something with the channel for queue pairs.
+    fn with_pairs(
+        &mut self,
+        now: Ps,
+        wires: &mut Wires,
+        work: impl FnOnce(&mut Pairs, &mut pairs::Event<'_>),
+    ) {
+        let Bridge { pairs, module, begun, agenda, .. } = self;
+        work(pairs, &mut pairs::Event { now, module, done: begun, wires });
+        begun.drain(..).for_each(|(at, done)| agenda.at(at, Event::Pairs(done)));
     }
 
     /// Does what the card wants done.
@@ -410,7 +447,7 @@ impl Bridge {
 
     /// Cores that repeat themselves look again at blocks that have changed past their caches.
     fn tell_changed(&mut self, tiles: &mut [Tile], wires: &mut Wires) {
-        while let Some(line) = self.inbound.take_changed() {
+        while let Some(line) = self.inbound.take_changed().or_else(|| self.pairs.take_changed()) {
             for cpu in tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut()) {
                 cpu.changed(line, wires);
             }
@@ -471,6 +508,8 @@ impl Interface for Bridge {
             card: Card::new(&machine.nic),
             tasks: VecDeque::new(),
             moving: Slab::default(),
+            pairs: Pairs::new(nid, nodes, machine),
+            begun: Vec::new(),
             module: Module::new(spec, machine.seed, nid, nodes),
             agenda: Agenda::default(),
             next_look: 0,
@@ -498,8 +537,8 @@ impl Interface for Bridge {
         self.look_again(wires);
     }
 
-    fn entry(&self, payload: &Payload, _layout: &Layout) -> (Part, u64) {
-        panic!("a bridge got {payload:?}, and not a frame")
+    fn entry(&self, _payload: &Payload, _layout: &Layout) -> (Part, u64) {
+        (Part::Window, 0)
     }
 
     fn receive(&mut self, to: Part, payload: Payload, tiles: &mut [Tile], wires: &mut Wires) {
@@ -517,6 +556,7 @@ impl Interface for Bridge {
                 self.leave(wires.now);
             }
             (_, Payload::MemoryWrite { line, data }) => self.write(line, data, wires.now),
+            (_, Payload::Content { from, block, bytes }) => self.pairs.content(from, block, bytes),
             (_, Payload::Device(access)) => self.ask_device(access, wires.now),
             (to, other) => panic!("{to} got {other:?}"),
         }
@@ -531,7 +571,10 @@ impl Interface for Bridge {
     }
 
     fn under_way(&self, _tiles: &[Tile]) -> Vec<String> {
-        let accesses = self.orq.len() + self.unanswered.len() + self.inbound.under_way();
+        let accesses = self.orq.len()
+            + self.unanswered.len()
+            + self.inbound.under_way()
+            + self.pairs.under_way();
         let text = format!("bridge: {accesses} accesses");
         (accesses > 0).then_some(text).into_iter().collect()
     }
@@ -545,6 +588,7 @@ impl Interface for Bridge {
         let (interrupts, dropped) = self.card.counts();
         put("nic.interrupts".to_owned(), interrupts);
         put("nic.dropped".to_owned(), dropped);
+        put("bridge.messages".to_owned(), self.pairs.messages());
         self.module.figures(put);
         let cycle_ns = self.clock.at(1_000_000) as f64 / 1e9;
         let registers_ns = self.register_cycles as f64 * cycle_ns;
@@ -560,16 +604,19 @@ impl Interface for Bridge {
     }
 }
 
-/// The part of the window for devices. The node before this one uses this node's card, so that each has one user: it
-/// may reach all of that node's memory, as there is no table of what it may.
+/// The part of the window for devices: other nodes' and, behind them, this node's queue pairs. The node before this one
+/// uses this node's card, so that each has one user: it may reach all of that node's memory, as there is no table of
+/// what it may.
 fn devices(nid: u16, nodes: u16, machine: &Machine) -> Amt {
     let memory_bytes = machine.memory.size_bytes;
     let first = device_base(machine);
-    let mut amt = Amt::new(2, first, REGISTERS_BYTES + memory_bytes);
+    let own = Target { destination: nid, address: memory_bytes + REGISTERS_BYTES };
+    let mut amt = Amt::new(3, first, REGISTERS_BYTES + memory_bytes + pairs::REGISTERS_BYTES);
     let card = Target { destination: (nid + 1) % nodes, address: memory_bytes };
     let user = Target { destination: (nid + nodes - 1) % nodes, address: 0 };
-    for (bytes, of) in [(REGISTERS_BYTES, card), (memory_bytes, user)] {
-        amt.borrow(bytes, BLOCK_BYTES, of).expect("a window as long as both");
+    let slots = [(REGISTERS_BYTES, card), (memory_bytes, user), (pairs::REGISTERS_BYTES, own)];
+    for (bytes, of) in slots {
+        amt.borrow(bytes, BLOCK_BYTES, of).expect("a window as long as all");
     }
     amt
 }

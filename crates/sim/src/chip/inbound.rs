@@ -76,7 +76,9 @@ impl Inbound {
                 let line = address / LINE_BYTES;
                 self.waiting.push_back(Access { line, what, is_done: false });
             }
-            Packet::Data { .. } | Packet::Written { .. } => panic!("memory has asked for nothing"),
+            Packet::Data { .. } | Packet::Written { .. } | Packet::Message { .. } => {
+                panic!("memory has asked for nothing")
+            }
         }
         self.begin(wires);
     }

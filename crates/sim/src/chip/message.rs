@@ -117,6 +117,15 @@ pub enum Payload {
     },
     /// A core's access to a register of another node's device.
     Device(device_port::Access),
+    /// Content of a part of a message, ahead of its packet.
+    Content {
+        /// Number of the node that it is from.
+        from: u16,
+        /// Its bytes, and how many they are.
+        block: Block,
+        /// At most a line.
+        bytes: u8,
+    },
     /// From the link of a window, or from its DMA engine.
     Tlp(window::packet::Packet),
     /// From an RGP to the router, or back from it.

@@ -17,6 +17,7 @@
 //! | `window`, `inbound` | borrowed memory with its DMA engine, and lent memory |
 //! | `bridge` | borrowed memory and devices behind a module that extends the on-chip interconnect |
 //! | `device_port`, `card` | a core's accesses to registers; the network interface card beside the module |
+//! | `pairs` | the queue pairs of Thunder, with contents |
 //! | `through` | stores to borrowed memory that go through the caches |
 //! | `home`, `active` | LLC banks with directory slices |
 //! | `memory`, `ddr3` | memory controllers |
@@ -106,6 +107,7 @@ pub mod ni;
 mod noc_spec;
 mod node_rmc;
 mod open_loop;
+pub(crate) mod pairs;
 pub(crate) mod probe;
 mod queue_pairs;
 mod rmc;

@@ -142,6 +142,7 @@ pub fn describe(payload: &Payload) -> String {
         Payload::Scratchpad(packet) => format!("{:?} at {:#x}", packet.class(), packet.to()),
         Payload::ThroughWrite { line, .. } => format!("write through, block {line:#x}"),
         Payload::Tlp(_) => "TLP".to_owned(),
+        Payload::Content { .. } => "Content".to_owned(),
         Payload::Device(_) => "Device".to_owned(),
         Payload::Freight { from, .. } => format!("freight of node {from}"),
         Payload::Work { qp, slot, .. } => format!("WQ entry {slot} of core {qp}"),

@@ -10,13 +10,15 @@ use rackmem_riscv::kernel::Kernel;
 use rackmem_riscv::space::{PAGE, Permissions};
 use rackmem_rmc::amt::Target;
 
-use super::device::{Answer, EFAULT, EINVAL, ENODEV, ENOMEM, ENOSYS, Result, put};
+use super::device::{Answer, EFAULT, EINVAL, ENODEV, ENOMEM, ENOSPC, ENOSYS, Result, put};
 use super::pages::{Pages, User};
 use crate::chip::Chip;
 use crate::chip::bridge::device_base;
 use crate::chip::card::REGISTERS_BYTES;
 use crate::chip::layout::BLOCK_BYTES;
 use crate::chip::ni::Ni;
+use crate::chip::pairs::{ENTRY_BYTES, Rings};
+use crate::interconnect::EndPoint;
 use crate::machine::Machine;
 use crate::machine::spec::Placement;
 use crate::sonuma::Image as _;
@@ -24,7 +26,7 @@ use crate::window::dma::{DESCRIPTOR_BYTES, Descriptor, Engine};
 
 /// The first of the driver's calls, and how many there are.
 const FIRST_CALL: u64 = 0x5241_4320;
-const CALLS: u64 = 5;
+const CALLS: u64 = 6;
 
 const EAGAIN: i64 = 11;
 const EBUSY: i64 = 16;
@@ -36,6 +38,8 @@ pub fn has_call(number: u64) -> bool {
 /// The memory that a node lends and borrows: its physical addresses, and the process's addresses for it.
 #[derive(Clone, Debug)]
 pub struct Lending {
+    nid: u16,
+    nodes: u16,
     lender: u16,
     /// Physical addresses of the window, and of the memory behind it at the lender.
     window: u64,
@@ -59,6 +63,8 @@ impl Lending {
     pub fn of(nid: u16, nodes: u16, machine: &Machine) -> Option<Lending> {
         let (window, bytes) = (machine.memory.size_bytes, machine.window.lent_bytes);
         machine.ni.placement.has_window().then(|| Lending {
+            nid,
+            nodes,
             lender: (nid + 1) % nodes,
             window,
             lent: window - bytes,
@@ -105,6 +111,7 @@ impl Lending {
             2 => self.open_engine(args[0], kernel, user),
             3 => self.copy(args, user),
             4 => self.open_card(args, kernel, user),
+            5 => self.open_pair(args, kernel, user),
             _ => Err(ENOSYS),
         };
         result.into()
@@ -187,6 +194,40 @@ impl Lending {
         self.interrupts = Some(counts);
         let words =
             [registers_at, memory_at, bytes, reached + memory, counts_at, self.lender.into()];
+        put(user, out, &words)
+    }
+
+    /// Opens a connection with one of another node, for buffers in a region of the process: its registers and rings.
+    fn open_pair(&self, args: [u64; 4], kernel: &mut Kernel, user: &mut User<'_>) -> Result {
+        let [peer, region, bytes, out] = args;
+        let (_, reached) = self.card.ok_or(ENODEV)?;
+        let registers = reached + self.window;
+        let end = region.checked_add(bytes).filter(|_| bytes > 0).ok_or(EINVAL)?;
+        let is_mapped =
+            |at: u64| user.chip.wires.mmu.page(at).is_some_and(|page| page.permissions.write);
+        if !(region / PAGE..end.div_ceil(PAGE)).all(|number| is_mapped(number * PAGE)) {
+            return Err(EFAULT);
+        }
+        let peer = EndPoint { node: (peer >> 16) as u16, connection: peer as u16 };
+        if peer.node >= self.nodes || peer.node == self.nid {
+            return Err(EINVAL);
+        }
+        let Ni::Bridge(bridge) = &mut user.chip.ni else { return Err(ENODEV) };
+        let entries = bridge.pairs.entries();
+        let ring_bytes = (entries * ENTRY_BYTES).next_multiple_of(PAGE);
+        let driver = &mut user.pages.driver;
+        if driver.free_bytes() < 5 * ring_bytes {
+            return Err(ENOMEM);
+        }
+        let sends = driver.allocate(4 * ring_bytes, PAGE);
+        let (receives, completions) = (sends + ring_bytes, sends + 2 * ring_bytes);
+        let rings = Rings { sends, receives, completions };
+        let number = bridge.pairs.open(peer, (region, bytes), rings).ok_or(ENOSPC)?;
+        let registers = registers + u64::from(number) * PAGE;
+        let registers_at = map(registers, PAGE, kernel, user.chip)?;
+        let at = map(sends, 4 * ring_bytes, kernel, user.chip)?;
+        let words =
+            [registers_at, at, at + ring_bytes, at + 2 * ring_bytes, entries, number.into()];
         put(user, out, &words)
     }
 

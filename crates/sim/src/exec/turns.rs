@@ -30,7 +30,7 @@ impl Turns {
         self.holders.len()
     }
 
-    /// The same on another number of cores, with other times for the ends of turns. No thread holds a core that is gone.
+    /// The same on another number of cores, of which no thread holds one that is gone, with other ends of turns.
     pub fn on(&self, cores: usize, end: impl Fn(Cycle) -> Cycle) -> Turns {
         let mut turns = Turns::new(cores);
         for (&holder, &at) in self.holders.iter().zip(&self.ends) {

@@ -17,7 +17,7 @@
 //! | `module` | its layers and links, without cores and memory |
 //! | `packet` | packets, accesses, and the layers that their time is accounted to |
 //! | `cores` | cores as software sees them: operations, each of which takes its time |
-//! | `qpair` | the connections of a node, as Thunder has them |
+//! | `qpair`, `channel` | the connections of a node, as Thunder has them, and what serves them |
 //! | `workload` | the experiments: random reads, a card's bandwidth and latency, queue pairs, a key-value cache |
 //! | `time` | picoseconds, clocks |
 //!
@@ -48,6 +48,7 @@
 //!   beforehand, at both ends.
 
 pub(crate) mod card;
+pub(crate) mod channel;
 mod cores;
 pub(crate) mod lane;
 mod memory;
@@ -56,7 +57,7 @@ pub(crate) mod nic;
 mod node;
 pub(crate) mod packet;
 mod platform;
-mod qpair;
+pub(crate) mod qpair;
 mod report;
 mod routing;
 mod run;

@@ -65,6 +65,25 @@ impl QueuePairs {
         Ok((self.connections.len() - 1) as u16)
     }
 
+    /// Number of connections.
+    pub fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    /// The other end of a connection.
+    ///
+    /// # Errors
+    /// [`Refused::NoConnection`].
+    pub fn peer(&self, connection: u16) -> Result<EndPoint, Refused> {
+        let found = self.connections.get(usize::from(connection)).ok_or(Refused::NoConnection)?;
+        Ok(found.peer)
+    }
+
     /// Posts a message.
     ///
     /// # Errors

@@ -45,6 +45,7 @@ impl Kind {
                 "window",
                 "extension",
                 "nic",
+                "qpair",
                 "prefetch",
                 "llc",
                 "directory",

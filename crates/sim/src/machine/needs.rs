@@ -147,7 +147,7 @@ const NEEDS: &[Need] = &[
         &["window"],
     ),
     one_of(
-        &["window.coherent", "window.register_ns", "extension", "nic"],
+        &["window.coherent", "window.register_ns", "extension", "nic", "qpair"],
         "ni.placement",
         &["bridge"],
     ),
@@ -164,6 +164,19 @@ const NEEDS: &[Need] = &[
         ],
         selector: "ni.placement",
         is: Is::Never("programs are driver and stack of the card"),
+    },
+    Need {
+        of: &[
+            "qpair.library_ns",
+            "qpair.poll_ns",
+            "qpair.uncached_ns",
+            "qpair.ocm_bytes",
+            "qpair.ocm_reserved_bytes",
+            "qpair.page_bytes",
+            "qpair.translate_ns",
+        ],
+        selector: "ni.placement",
+        is: Is::Never("programs are the library of the channel, and their memory holds the queues"),
     },
     Need {
         of: &["extension.nodes", "extension.lva_base_bytes", "extension.lva_bytes"],

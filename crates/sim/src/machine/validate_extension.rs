@@ -140,7 +140,7 @@ pub(super) fn card(machine: &Machine) -> Checked {
     Ok(())
 }
 
-fn queue_pairs(machine: &Machine) -> Checked {
+pub(super) fn queue_pairs(machine: &Machine) -> Checked {
     let qpair = &machine.qpair;
     require((1..=MAX_CONNECTIONS).contains(&qpair.connections), "qpair.connections", || {
         format!("is {}, must be 1 to {MAX_CONNECTIONS}", qpair.connections)

@@ -1,8 +1,8 @@
 //! Checks of machines with borrowed memory.
 
-use super::spec::{Completion, Machine, NocTopology, Placement};
+use super::spec::{Buffers, Completion, Machine, NocTopology, Placement, Translation};
 use super::validate::{Checked, PAGE_BYTES, at_least, not_negative, require};
-use super::validate_extension::{card, link, module};
+use super::validate_extension::{card, link, module, queue_pairs};
 use crate::chip::card::BUFFER_BYTES;
 
 /// Most lines that a prefetcher fetches ahead.
@@ -25,6 +25,8 @@ pub(super) fn window(machine: &Machine) -> Checked {
         link(machine)?;
         card(machine)?;
         device(machine)?;
+        queue_pairs(machine)?;
+        channel(machine)?;
     }
     let window = &machine.window;
     let crossbar = machine.noc.topology == NocTopology::Crossbar;
@@ -83,6 +85,17 @@ fn device(machine: &Machine) -> Checked {
         format!("is {mtu}, must be at most {BUFFER_BYTES} on a chip, a buffer")
     })?;
     not_negative("window.register_ns", machine.window.register_ns)
+}
+
+/// What the channel of a chip does not have.
+fn channel(machine: &Machine) -> Checked {
+    let qpair = &machine.qpair;
+    require(qpair.buffers == Buffers::Ocm, "qpair.buffers", || {
+        "must be \"ocm\" on a chip: the channel reaches queues and buffers in one time".to_owned()
+    })?;
+    require(qpair.translation == Translation::Channel, "qpair.translation", || {
+        "must be \"channel\" on a chip: programs name their own addresses".to_owned()
+    })
 }
 
 fn prefetch(machine: &Machine) -> Checked {

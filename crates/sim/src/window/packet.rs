@@ -51,6 +51,8 @@ pub enum Packet {
         /// Queue or engine that waits for the answer, with its name for the write; none: it is posted.
         asker: Option<(Asker, u32)>,
     },
+    /// Goes with a part of a message: the connections that it is for, and that it is of.
+    Message { connection: u16, from: u16 },
     /// A write is done.
     Written {
         asker: Asker,

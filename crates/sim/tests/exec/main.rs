@@ -12,6 +12,7 @@ mod checkpoints;
 mod ends;
 mod files;
 mod parts;
+mod queue_pairs;
 mod same;
 mod turns;
 

@@ -206,6 +206,7 @@ pub const USES: &[One] = &[
         "deoi-cores",
         &[("llc.size_bytes", "64K"), ("extension.lost_per_million", "20000")],
     ),
+    long(2, &["tsm_qpair", "--sizes=4K", "--rounds=2", "--messages=20"], "thunder-cores", &[]),
     long(2, &["deoi_nic", "--sizes=1024", "--frames=60"], "deoi-cores", &[]),
     program(
         2,

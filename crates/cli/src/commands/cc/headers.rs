@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-const HEADERS: [(&str, &str); 24] = [
+const HEADERS: [(&str, &str); 25] = [
+    ("pair.h", include_str!("../../../../../include/pair.h")),
     ("card.h", include_str!("../../../../../include/card.h")),
     ("rackmem.h", include_str!("../../../../../include/rackmem.h")),
     ("rackmem/abi.h", include_str!("../../../../../include/rackmem/abi.h")),

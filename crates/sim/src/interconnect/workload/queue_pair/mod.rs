@@ -10,13 +10,14 @@
 
 mod channel;
 
-use rackmem_rmc::two_sided::Descriptor;
+use rackmem_rmc::two_sided::{Descriptor, Status};
 
 use super::{Rounds, Workload};
+use crate::interconnect::channel::{Channel, Part};
 use crate::interconnect::node::Op;
-use crate::interconnect::packet::{Channel, Packet};
+use crate::interconnect::packet;
 use crate::interconnect::platform::{Platform, Upcall};
-use crate::interconnect::qpair::{EndPoint, QueuePairs};
+use crate::interconnect::qpair::EndPoint;
 use crate::interconnect::report::ExtensionReport;
 use crate::interconnect::time::{Clock, ps};
 use crate::machine::Machine;
@@ -36,54 +37,41 @@ const DONE: u8 = 3;
 /// The core that runs the library.
 const CORE: u16 = 0;
 
-/// The channel of a node, and its library.
-#[derive(Debug, Default)]
+/// The channel of a node, and what its library waits for.
+#[derive(Debug)]
 struct Side {
-    queues: QueuePairs,
-    sending: Option<Descriptor>,
-    asked: u32,
-    read: u32,
-    reading: u32,
-    packed: u32,
-    /// The message that comes: its bytes, and where it goes.
-    coming: Option<(u32, Descriptor)>,
-    /// Packets of it that wait for the descriptor, or for their bursts.
-    packets: Vec<(u8, Packet)>,
-    written: u32,
-    writing: u32,
-    to_write: u32,
+    channel: Channel,
     /// Sends of one socket call that have not completed.
     open: u32,
     /// Bytes of the message, of which pages have come.
     have: u32,
 }
 
+/// The library, as times of its steps.
 #[derive(Debug)]
-pub struct QueuePair {
+struct Library {
     spec: QpairSpec,
     soc: SocSpec,
     experiment: ExperimentSpec,
     oci: Clock,
     near_ns: f64,
+}
+
+#[derive(Debug)]
+pub struct QueuePair {
+    library: Library,
     sides: [Side; 2],
-    /// Bytes of the message that packets belong to, by sender.
-    lengths: [u32; 2],
     messages: Rounds,
 }
 
-impl QueuePair {
-    pub fn new(machine: &Machine) -> QueuePair {
-        let entries = machine.qpair.queue_entries as usize;
-        let side = || Side { queues: QueuePairs::new(entries), ..Side::default() };
-        QueuePair {
+impl Library {
+    fn new(machine: &Machine) -> Library {
+        Library {
             spec: machine.qpair.clone(),
             soc: machine.soc.clone(),
             experiment: machine.experiment.clone(),
             oci: Clock::of_mhz(machine.extension.oci_mhz),
             near_ns: f64::from(machine.soc.miss_cycles) * 1000.0 / machine.soc.core_mhz,
-            sides: [side(), side()],
-            lengths: [0; 2],
-            messages: Rounds::new(&machine.experiment),
         }
     }
 
@@ -118,51 +106,78 @@ impl QueuePair {
         }
     }
 
-    /// The library sends a message: work, translation, descriptors, and the store that tells the channel.
-    fn send(&mut self, platform: &mut Platform, node: u16) {
-        let pieces = self.pieces().len() as f64;
+    /// Time of a core, in ns, from a completion to its notice.
+    fn woken(&self) -> f64 {
+        self.spec.poll_ns + self.touch()
+    }
+
+    /// Time of a core, in ns, to send a message of so many descriptors: work, translation, descriptors, and the store
+    /// that tells the channel.
+    fn send(&self, descriptors: f64) -> f64 {
         let translate = match self.spec.translation {
-            Translation::Call => self.soc.call_ns + self.spec.translate_ns * pieces,
+            Translation::Call => self.soc.call_ns + self.spec.translate_ns * descriptors,
             Translation::Copy | Translation::Channel => self.copy(),
         };
         let tell = self.soc.port_ns / 2.0 + self.soc.register_ns;
-        let library = self.spec.library_ns + translate + self.touch() * pieces + tell;
-        platform.thread(node, CORE, [Op::Work(ps(library)), Op::call(POSTED)]);
+        self.spec.library_ns + translate + self.touch() * descriptors + tell
+    }
+}
+
+impl QueuePair {
+    pub fn new(machine: &Machine) -> QueuePair {
+        let side = || Side { channel: Channel::new(&machine.qpair), open: 0, have: 0 };
+        QueuePair {
+            library: Library::new(machine),
+            sides: [side(), side()],
+            messages: Rounds::new(&machine.experiment),
+        }
+    }
+
+    /// The library sends a message.
+    fn send(&mut self, platform: &mut Platform, node: u16) {
+        let work = ps(self.library.send(self.library.pieces().len() as f64));
+        platform.thread(node, CORE, [Op::Work(work), Op::call(POSTED)]);
     }
 
     fn prepare(&mut self, node: u16) {
-        for bytes in self.pieces() {
+        for bytes in self.library.pieces() {
             let buffer = piece(bytes);
-            let posted = self.sides[usize::from(node)].queues.post_receive(0, buffer);
+            let queues = &mut self.sides[usize::from(node)].channel.queues;
+            let posted = queues.post_receive(0, buffer);
             debug_assert_eq!(posted, Ok(()));
         }
     }
 
+    /// The library takes all completions.
+    fn drain(&mut self, node: u16) {
+        let queues = &mut self.sides[usize::from(node)].channel.queues;
+        while let Ok(Some(_)) = queues.poll(0) {}
+    }
+
     fn called(&mut self, platform: &mut Platform, node: u16, what: u8) {
+        let kind = self.library.experiment.kind;
         match what {
             POSTED => {
-                let side = &mut self.sides[usize::from(node)];
-                while let Ok(Some(_)) = side.queues.poll(0) {}
-                for bytes in self.pieces() {
+                self.drain(node);
+                for bytes in self.library.pieces() {
                     let side = &mut self.sides[usize::from(node)];
-                    let posted = side.queues.post_send(0, piece(bytes));
+                    let posted = side.channel.queues.post_send(0, piece(bytes));
                     debug_assert_eq!(posted, Ok(()));
                     side.open += 1;
                 }
-                self.begin(platform, node);
+                self.with(platform, node, |channel, view| channel.begin(view));
             }
             RECEIVED => {
-                let side = &mut self.sides[usize::from(node)];
-                while let Ok(Some(_)) = side.queues.poll(0) {}
+                self.drain(node);
                 self.prepare(node);
-                self.take(platform, node);
+                self.with(platform, node, |channel, view| channel.take(view));
                 self.count(platform, node);
-                if self.experiment.kind == ExperimentKind::QpairPingPong {
+                if kind == ExperimentKind::QpairPingPong {
                     self.send(platform, node);
                 }
             }
             // A call that sends comes back when its message is there; the next one follows.
-            SENT if self.experiment.kind == ExperimentKind::QpairStream => {
+            SENT if kind == ExperimentKind::QpairStream => {
                 self.send(platform, node);
             }
             _ => {}
@@ -171,7 +186,7 @@ impl QueuePair {
 
     fn count(&mut self, platform: &Platform, node: u16) {
         // To and fro, a round is over when the first node has its answer.
-        if self.experiment.kind != ExperimentKind::QpairPingPong || node == 0 {
+        if self.library.experiment.kind != ExperimentKind::QpairPingPong || node == 0 {
             self.messages.add(platform.now());
         }
     }
@@ -179,25 +194,25 @@ impl QueuePair {
 
 impl Workload for QueuePair {
     fn start(&mut self, platform: &mut Platform) -> Result<(), String> {
-        let bytes = u64::from(self.experiment.message_bytes);
-        let ocm = self.spec.ocm_bytes - self.spec.ocm_reserved_bytes;
-        if self.spec.buffers == Buffers::Ocm && bytes > ocm {
+        let bytes = u64::from(self.library.experiment.message_bytes);
+        let ocm = self.library.spec.ocm_bytes - self.library.spec.ocm_reserved_bytes;
+        if self.library.spec.buffers == Buffers::Ocm && bytes > ocm {
             return Err(format!(
                 "experiment.message_bytes: is {bytes}, must be at most {ocm}: what descriptors and \
                  tables leave of the on-chip memory"
             ));
         }
-        if self.pieces().len() > self.spec.queue_entries as usize {
+        if self.library.pieces().len() > self.library.spec.queue_entries as usize {
             return Err(format!(
                 "experiment.message_bytes: is {bytes}, which takes more descriptors than \
                  qpair.queue_entries, {}",
-                self.spec.queue_entries
+                self.library.spec.queue_entries
             ));
         }
         for node in 0..2 {
             let peer = EndPoint { node: 1 - node, connection: 0 };
             let side = &mut self.sides[usize::from(node)];
-            side.queues.open(peer, (0, bytes)).map_err(|refused| format!("{refused:?}"))?;
+            side.channel.queues.open(peer, (0, bytes)).map_err(|refused| format!("{refused:?}"))?;
             self.prepare(node);
         }
         self.send(platform, 0);
@@ -209,30 +224,33 @@ impl Workload for QueuePair {
             Upcall::Called { node, call, .. } => self.called(platform, node, call.what),
             Upcall::Later { call } => self.done(platform, call.argument),
             Upcall::Qpair { operation, .. } => self.done(platform, operation),
-            Upcall::Room { node } => self.read(platform, node),
-            Upcall::Message { node, port, packet } if packet.channel == Channel::Message => {
-                self.sides[usize::from(node)].packets.push((port, packet));
-                if self.sides[usize::from(node)].packets.len() == 1 {
-                    self.take(platform, node);
-                }
+            Upcall::Room { node } => self.with(platform, node, |channel, view| channel.read(view)),
+            Upcall::Message { node, port, packet }
+                if packet.channel == packet::Channel::Message =>
+            {
+                let from = EndPoint { node: packet.source, connection: 0 };
+                let part = Part { port, connection: 0, from, bytes: packet.tag, packet };
+                self.with(platform, node, |channel, view| channel.arrive(part, view));
             }
-            Upcall::Message { node, .. } => self.answered(platform, node),
+            Upcall::Message { node, .. } => {
+                self.with(platform, node, |channel, view| channel.answered(Status::Done, view));
+            }
             _ => {}
         }
         self.messages.are_complete()
     }
 
     fn report(&self, platform: &Platform, report: &mut ExtensionReport) {
-        let ways = match self.experiment.kind {
+        let ways = match self.library.experiment.kind {
             ExperimentKind::QpairPingPong => 2.0,
             _ => 1.0,
         };
         let one_way = self.messages.mean_ns() / ways;
         let busy = |node: usize| platform.nodes[node].cores[usize::from(CORE)].busy as f64 / 1000.0;
         report.latency_ns = Some(one_way);
-        report.software_ns = Some(2.0 * self.spec.library_ns + self.spec.poll_ns + self.touch());
+        report.software_ns = Some(2.0 * self.library.spec.library_ns + self.library.woken());
         report.core_ns = Some((busy(0) + busy(1)) / ways / self.messages.done.max(1) as f64);
-        report.mbps = Some(f64::from(self.experiment.message_bytes) * 8000.0 / one_way);
+        report.mbps = Some(f64::from(self.library.experiment.message_bytes) * 8000.0 / one_way);
         report.utilisation(platform, 0);
     }
 }
