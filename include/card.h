@@ -14,7 +14,7 @@
  *     card_give(&card);
  *
  * The other end of the model's wire answers a frame, after nic.peer_ns, with as many copies of it
- * as its first four bytes say.
+ * as its first four bytes say, of which 4096 may be on their way.
  */
 #ifndef RACKMEM_CARD_H
 #define RACKMEM_CARD_H

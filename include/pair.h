@@ -29,6 +29,7 @@ typedef enum pair_status {
     PAIR_FULL = 5
 } pair_status;
 
+/* A message to be sent, or a buffer for one, in a ring. */
 typedef struct pair_descriptor {
     uint64_t address;
     uint64_t bytes;
@@ -36,6 +37,7 @@ typedef struct pair_descriptor {
     uint64_t unused;
 } pair_descriptor;
 
+/* A completion as it is in its ring; pair_poll() reads it. */
 typedef struct pair_entry {
     uint64_t id;
     uint64_t bytes;
@@ -43,6 +45,7 @@ typedef struct pair_entry {
     uint64_t number; /* from 1 on: the entry is there */
 } pair_entry;
 
+/* The end of a message or of a buffer, with the id that it was posted with. */
 typedef struct pair_completion {
     uint64_t id;
     uint64_t bytes; /* of the message */
@@ -88,12 +91,14 @@ static inline bool pair_post_(pair_connection *pair, unsigned kind, const void *
     return true;
 }
 
+/* Posts a message. False if `entries` messages are without a completion that was taken. */
 static inline bool pair_send(pair_connection *pair, const void *message, uint64_t bytes,
                              uint64_t id)
 {
     return pair_post_(pair, 0, message, bytes, id);
 }
 
+/* Posts a buffer for the next message. False as pair_send(). */
 static inline bool pair_receive(pair_connection *pair, void *buffer, uint64_t bytes,
                                 uint64_t id)
 {

@@ -354,7 +354,8 @@ impl Bridge {
         let (channel, body) = match packet.body {
             Some(Access::Read { asker, tag, address, .. }) => {
                 let value = self.card.load(address - self.memory_bytes);
-                let block = Block::write((address % 64) as usize, &value.to_le_bytes());
+                let bytes = &value.to_le_bytes()[..packet.bytes.min(8) as usize];
+                let block = Block::write((address % BLOCK_BYTES) as usize, bytes);
                 (Channel::ReadData, Access::Data { asker, tag, index: 0, block })
             }
             Some(Access::Write { address, block, asker: Some((asker, tag)) }) => {
