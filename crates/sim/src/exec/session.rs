@@ -170,7 +170,7 @@ impl Session {
     }
 
     /// After a piece without timing, brings the caches to the state that it leaves them in. [`Session::run`] does so by
-    /// itself; who measures counters does it before.
+    /// itself; measurements of counters begin after it.
     pub fn warm(&mut self, options: &mut Options<'_>) {
         if self.pace == Pace::Fast {
             self.set_pace(Pace::Warming);

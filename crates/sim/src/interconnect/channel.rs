@@ -71,7 +71,7 @@ pub struct Part<B> {
     pub port: u8,
     /// The connection that it is for, and the one that sent it.
     pub connection: u16,
-    /// Its sender.
+    /// The node and connection that sent it.
     pub from: EndPoint,
     /// Bytes of the whole message.
     pub bytes: u32,
@@ -99,7 +99,7 @@ pub trait Host<B> {
 #[derive(Clone, Debug)]
 pub struct Channel<B = ()> {
     spec: QpairSpec,
-    /// Its connections.
+    /// Descriptors and completions of all connections.
     pub queues: QueuePairs,
     /// The connection that is served next.
     turn: u16,

@@ -74,7 +74,7 @@ pub(super) fn window(machine: &Machine) -> Checked {
     not_negative("window.dma_setup_ns", window.dma_setup_ns)
 }
 
-/// What a card of a chip needs besides: its accesses are within a line, and its frames in a buffer.
+/// A card of a chip accesses a line at a time, and a frame is in one buffer.
 fn device(machine: &Machine) -> Checked {
     let burst = machine.nic.burst_bytes;
     require(burst.is_power_of_two() && burst <= 64, "nic.burst_bytes", || {

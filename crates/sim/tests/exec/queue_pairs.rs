@@ -31,8 +31,8 @@ fn figures(text: &str) -> Vec<f64> {
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// What a program does besides takes some hundred nanoseconds a message: descriptor, look for the completion, and the
-/// clock. So long messages take as long as the list says, and short ones not much longer.
+/// The program itself takes some hundred nanoseconds a message: for the descriptor, the look for the completion, and
+/// the clock. So long messages take as long as the list says, and short ones not much longer.
 #[test]
 fn messages_of_a_program_take_as_long_as_those_of_a_list() {
     for bytes in [64, 1024, 16 << 10, 64 << 10] {

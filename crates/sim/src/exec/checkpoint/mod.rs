@@ -56,7 +56,7 @@ pub(super) struct Head {
 pub struct Taken {
     /// Name of the machine.
     pub machine: String,
-    /// Its clock.
+    /// The clock by which its cycles count.
     pub clock_ghz: f64,
     /// Cycles that it had come to.
     pub cycle: Cycle,
@@ -73,11 +73,6 @@ impl Checkpoint {
     /// The part of the program that was to be measured; it begins here.
     pub fn part(&self) -> Part {
         self.open().0.part
-    }
-
-    /// Arguments of the program, its name first.
-    pub fn args(&self) -> Vec<String> {
-        self.open().0.args
     }
 
     /// Bytes of the whole: what a file of it has.

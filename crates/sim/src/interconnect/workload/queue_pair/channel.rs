@@ -1,4 +1,4 @@
-//! What is around the channel of a node without contents: times of its accesses, and the library that waits for it.
+//! The channel of a node without contents: times of its accesses, and the library that waits for it.
 
 use rackmem_rmc::two_sided::Status;
 
