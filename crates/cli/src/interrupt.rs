@@ -13,8 +13,9 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::{Failure, Result};
 
-/// Catches the signals that ask to end. A second one ends the process at once: then nothing is
-/// cleaned up, but the kernel ends the children.
+/// Catches the signals that ask to end. Ctrl-C after one of them ends the process at once: then
+/// nothing is cleaned up, but the kernel ends the children. SIGTERM may come again, as from
+/// `timeout`, which sends it to the command and to the command's group.
 #[derive(Debug)]
 pub struct Interrupt {
     signal: Arc<AtomicUsize>,
@@ -34,10 +35,10 @@ impl Interrupt {
     fn register() -> io::Result<Interrupt> {
         let (readable, written) = UnixStream::pair()?;
         let signal = Arc::new(AtomicUsize::new(0));
+        let asked_before = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register_conditional_default(SIGINT, asked_before.clone())?;
         for number in [SIGINT, SIGTERM] {
-            let asked_before = Arc::new(AtomicBool::new(false));
-            signal_hook::flag::register_conditional_default(number, asked_before.clone())?;
-            signal_hook::flag::register(number, asked_before)?;
+            signal_hook::flag::register(number, asked_before.clone())?;
             signal_hook::flag::register_usize(number, signal.clone(), number as usize)?;
             signal_hook::low_level::pipe::register(number, written.try_clone()?)?;
         }

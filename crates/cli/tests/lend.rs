@@ -96,6 +96,30 @@ fn a_lender_says_who_has_what() {
 }
 
 #[test]
+fn a_lender_that_drains_is_ended_by_ctrl_c_alone() {
+    let host = Host::new();
+    let mut lender = Running::start(&host, &["lend", "8M", "--grace", "600"]);
+    lender.line("lends");
+    let store = borrowed(&host, 3 << 20);
+    lender.line("to reader");
+    common::kill(lender.child.id(), "TERM");
+    lender.line("borrowers have 600 s to move their memory");
+    // `timeout` sends it twice.
+    common::kill(lender.child.id(), "TERM");
+    until("both were taken", || has_no_pending_signal(lender.child.id()));
+    assert!(host.ok(&["leases"]).contains("leaves"));
+    common::kill(lender.child.id(), "INT");
+    let ended = lender.child.wait().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(libc::SIGINT));
+    drop(store);
+}
+
+fn has_no_pending_signal(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    status.lines().any(|line| line == "ShdPnd:\t0000000000000000")
+}
+
+#[test]
 fn a_killed_lender_is_followed_by_another() {
     let host = Host::new();
     let mut first = Running::start(&host, &["lend", "8M"]);

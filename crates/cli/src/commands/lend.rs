@@ -32,8 +32,8 @@ several hosts, start `rackmem monitor --listen HOST:PORT` on one of them and nam
 lender says with --listen at which address borrowers reach it.
 
 The first Ctrl-C or SIGTERM drains the lender: it grants no new leases, tells its borrowers to move to other \
-lenders, and ends when they have moved or when --grace is over. A second one ends it at once, and the memory \
-that it has lent is lost.
+lenders, and ends when they have moved or when --grace is over. Ctrl-C after that ends it at once, and the \
+memory that it has lent is lost. Another SIGTERM changes nothing: `timeout` sends two.
 
 Access: on this host, processes of the same user and of root, and those to whom the permissions of the socket \
 (--mode) give write access. Over the network, loopback included, peers that know the secret (--secret), or \
