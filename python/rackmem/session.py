@@ -142,7 +142,8 @@ class Session:
     def checkpoint(self) -> Checkpoint:
         """The state of the program where a fast-forward from its begin has ended.
 
-        Raises `RunError` if cores have executed with timing, or the program is in a context of the network interface.
+        Operations of remote memory controllers that are under way come to their end before. Raises `RunError` if cores
+        have executed with timing, or the program is in a context of network interfaces in tiles.
         """
         return Checkpoint(self._session.checkpoint())
 

@@ -117,11 +117,14 @@ impl Session {
     }
 
     /// The state of the program where a fast-forward has ended.
-    fn checkpoint(&self) -> PyResult<Checkpoint> {
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<Checkpoint> {
         let Session { program, arguments, environment, nodes, .. } = self;
         let job = Job { program, args: arguments, env: environment, nodes: *nodes };
         let refused = |error| refused(not_executed(&self.machine, &arguments[0], error));
-        let checkpoint = self.with(|session| session.checkpoint(&job, Part::Whole))?;
+        let checkpoint = watched(py, None, |progress| {
+            let mut options = Options { progress: Some(progress), ..options() };
+            self.with(|session| session.checkpoint(&job, Part::Whole, &mut options))
+        })??;
         checkpoint.map(Checkpoint).map_err(refused)
     }
 

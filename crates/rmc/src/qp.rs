@@ -101,18 +101,23 @@ pub struct Qp {
 impl Qp {
     /// A queue pair whose rings are empty and zero, or `None` if the size is out of range.
     pub const fn new(config: QpConfig) -> Option<Self> {
-        if config.size == 0 || config.size as usize > MAX_WQ_SIZE {
+        Self::at(config, [Cursor::START; 2])
+    }
+
+    /// A queue pair without operations in flight, whose work and completion queue are at these
+    /// positions, or `None` if the size or a position is out of range.
+    pub const fn at(config: QpConfig, [wq, cq]: [Cursor; 2]) -> Option<Self> {
+        let size = config.size;
+        if size as usize > MAX_WQ_SIZE || wq.index >= size || cq.index >= size {
             return None;
         }
         let stats = Observed(QpStats { ops: 0, bytes: 0, errors: 0 });
-        Some(Self {
-            config,
-            wq: Cursor::START,
-            cq: Cursor::START,
-            outstanding: 0,
-            transfer: None,
-            stats,
-        })
+        Some(Self { config, wq, cq, outstanding: 0, transfer: None, stats })
+    }
+
+    /// Positions in the work and in the completion queue, as [`Qp::at`] takes them.
+    pub const fn cursors(&self) -> [Cursor; 2] {
+        [self.wq, self.cq]
     }
 
     /// The parameters of [`Qp::new`].

@@ -187,7 +187,7 @@ impl Cpu {
                 fast.release(wires.now);
                 self.tick_when_due(wires);
             }
-            (Pace::Warming, None) => {}
+            (Pace::Warming, None) | (Pace::Held, _) => {}
         }
     }
 
@@ -205,7 +205,7 @@ impl Cpu {
             }
             return None;
         }
-        if wires.now < fast.due || fast.is_stopped() {
+        if wires.now < fast.due || fast.is_stopped() || wires.pace == Pace::Held {
             return None;
         }
         if let Some(stop) = fast.take_stop() {

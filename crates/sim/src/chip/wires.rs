@@ -81,6 +81,15 @@ pub enum Pace {
     Fast,
     /// Not: caches are being warmed.
     Warming,
+    /// Not: what the network interface has under way comes to its end.
+    Held,
+}
+
+impl Pace {
+    /// Whether the caches do not know of what cores have executed.
+    pub fn is_untimed(self) -> bool {
+        matches!(self, Pace::Fast | Pace::Held)
+    }
 }
 
 /// Network, time and shared state of a chip's parts.

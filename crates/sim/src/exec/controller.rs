@@ -5,17 +5,21 @@
 use rackmem_abi::{CQ_ENTRY_BYTES, Status, WQ_ENTRY_BYTES};
 use rackmem_riscv::kernel::Kernel;
 use rackmem_riscv::space::{PAGE, Permissions};
+use rackmem_rmc::qp::{Cursor, QpConfig};
 use rackmem_rmc::{Bounds, QpId, Rights};
+use serde::{Deserialize, Serialize};
 
+use super::ExecError;
 use super::device::{ENODEV, ENOMEM, ENOSPC, Result};
 use super::pages::{Pages, User, image};
 use crate::chip::Chip;
 use crate::chip::front::CONTEXT;
 use crate::chip::layout::{BLOCK_BYTES, SEGMENT_LINE};
 use crate::chip::ni::Ni;
+use crate::sonuma::ct::QueuePair;
 
 /// The place of a context's segment in the process.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Segment {
     /// First virtual address: a page boundary.
     pub address: u64,
@@ -139,6 +143,78 @@ pub fn notifications(ctx_id: u16, chip: &Chip) -> u64 {
         Ni::QueuePairs(ni) => ni.backends.notifications(),
         _ => 0,
     }
+}
+
+/// Parameters of a queue pair of the RMC, and the positions in its rings.
+pub fn position(queues: &Queues, chip: &Chip) -> Option<(QpConfig, [Cursor; 2])> {
+    let (Ni::Sonuma(node), Id::Rmc(id)) = (&chip.ni, queues.id) else { return None };
+    node.rmc.position(id)
+}
+
+/// Goes on from so many notifications of each context.
+pub fn restore_notifications(counts: Vec<u64>, chip: &mut Chip) {
+    if let Ni::Sonuma(node) = &mut chip.ni {
+        node.rmc.restore_notifications(counts.into_iter());
+    }
+}
+
+/// Enters the node's segment of a context, which is mapped, or the status with which requests end.
+pub fn enter_context(
+    ctx_id: u16,
+    segment: std::result::Result<Segment, Status>,
+    user: &mut User<'_>,
+) {
+    let Pages { driver, space, .. } = user.pages;
+    match segment {
+        Ok(Segment { address, bytes }) => {
+            driver.open(ctx_id, *space, address, bytes, image(user.chip));
+        }
+        Err(status) => driver.join(ctx_id, *space, Err(status), image(user.chip)),
+    }
+}
+
+/// Has the RMC go on with a queue pair whose rings are mapped at these addresses. Whether its context does not list it
+/// yet.
+///
+/// # Errors
+/// A ring is not within a page, its position not within the ring; or the RMC has no register for it.
+pub fn reattach(
+    ctx_id: u16,
+    addresses: [u64; 2],
+    (entries, rights): (u16, Rights),
+    cursors: [Cursor; 2],
+    is_new: bool,
+    user: &mut User<'_>,
+) -> std::result::Result<Queues, ExecError> {
+    let wrong = || {
+        let why =
+            "it has a queue pair whose rings are not where queues are; take the checkpoint again";
+        ExecError::Checkpoint(why.to_owned())
+    };
+    let bytes = [WQ_ENTRY_BYTES, CQ_ENTRY_BYTES].map(|entry| u64::from(entries) * entry as u64);
+    let mut phys = [0; 2];
+    let mut mapped = [(0, 0); 2];
+    for (queue, address) in addresses.into_iter().enumerate() {
+        let within = address % PAGE;
+        let page = user.chip.wires.mmu.page(address - within).ok_or_else(wrong)?;
+        if address % BLOCK_BYTES != 0 || within + bytes[queue] > PAGE {
+            return Err(wrong());
+        }
+        mapped[queue] = (address - within, within + bytes[queue]);
+        phys[queue] = page.phys + within;
+    }
+    let place = QueuePair { wq: phys[0], cq: phys[1], size: entries, rights };
+    if is_new {
+        user.pages.driver.list_queues(ctx_id, &place, image(user.chip));
+    }
+    let Ni::Sonuma(node) = &mut user.chip.ni else { return Err(wrong()) };
+    let id = node.rmc.attach_at(ctx_id, place, cursors).ok_or_else(|| {
+        let why =
+            "rmc.queue_pairs: the queue pairs of the checkpoint do not fit; give the RMCs more";
+        ExecError::Machine(why.to_owned())
+    })?;
+    user.chip.wires.ni_next = true;
+    Ok(Queues { id: Id::Rmc(id), mapped, addresses })
 }
 
 fn attach_to_rmc(

@@ -1,15 +1,19 @@
 //! The device driver of the remote memory controller, as programs call it: `guest/driver.h` has the
 //! calls.
 
+mod saved;
+
 use rackmem_abi::Status;
 use rackmem_riscv::kernel::{Kernel, UserMemory};
 use rackmem_riscv::space::{PAGE, Permissions};
 use rackmem_rmc::Rights;
+use serde::{Deserialize, Serialize};
 
 use super::controller::{self, Queues, Segment};
 use super::pages::User;
 use crate::chip::Chip;
 use crate::engine::Cycle;
+pub use saved::State;
 
 /// The first of the driver's calls ("RAC"), and how many there are.
 const FIRST_CALL: u64 = 0x5241_4300;
@@ -53,7 +57,7 @@ impl From<Result> for Answer {
 }
 
 /// A message between drivers. It travels as long as a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Notice {
     /// The sender's process has joined a context.
     Joined(u16),

@@ -79,6 +79,13 @@ impl Pages {
         }
     }
 
+    /// Memory of a page for queues, if any is left.
+    pub fn frame_of_queues(&mut self) -> Option<u64> {
+        let is_left = self.driver.free_bytes() >= 2 * PAGE;
+        self.is_exhausted |= !is_left;
+        is_left.then(|| self.driver.allocate(PAGE, PAGE))
+    }
+
     /// Takes such memory out of the address space.
     pub fn unmap_physical(chip: &mut Chip, address: u64, bytes: u64) {
         for at in pages(address, bytes) {

@@ -182,7 +182,9 @@ pub fn checkpoint(
 ) -> Result<Begun, ExecError> {
     let mut session = Session::new(machine, job, &options)?;
     if session.fast_forward_to(part, &mut options)? {
-        return session.checkpoint(job, part).map(|taken| Begun::Checkpoint(Box::new(taken)));
+        return session
+            .checkpoint(job, part, &mut options)
+            .map(|taken| Begun::Checkpoint(Box::new(taken)));
     }
     Ok(Begun::Ended(Box::new(session.finish(options))))
 }

@@ -24,6 +24,10 @@ use crate::run::{Node as _, Rack, latency_cycles, threads};
 /// Epochs between two reports of progress.
 const EPOCHS_PER_REPORT: u64 = 1 << 10;
 
+/// Cycles after which operations should have come to their end: 10 s at 1 GHz, in which the largest transfers of full
+/// queues end many times over.
+const LONGEST_REST_CYCLES: Cycle = 10_000_000_000;
+
 /// The place up to which a piece goes; without any it goes to the end of the program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Until<'a> {
@@ -172,7 +176,7 @@ impl Session {
     /// After a piece without timing, brings the caches to the state that it leaves them in. [`Session::run`] does so by
     /// itself; measurements of counters begin after it.
     pub fn warm(&mut self, options: &mut Options<'_>) {
-        if self.pace == Pace::Fast {
+        if self.pace.is_untimed() {
             self.set_pace(Pace::Warming);
             self.go(Until::default(), options);
             self.set_pace(Pace::Timed);
@@ -180,21 +184,28 @@ impl Session {
     }
 
     /// The state of the program where a fast-forward has ended, if all before it was one, too. `part` is to be measured
-    /// after it.
+    /// after it. Operations that are under way come to their end before, which takes them their time.
     ///
     /// # Errors
-    /// Cores have executed with timing, the program has ended, or it is in a context of the network interface.
-    pub fn checkpoint(&mut self, job: &Job<'_>, part: Part) -> Result<Checkpoint, ExecError> {
+    /// Cores have executed with timing, the program has ended, it is in a context of network interfaces in tiles, or
+    /// operations do not come to their end.
+    pub fn checkpoint(
+        &mut self,
+        job: &Job<'_>,
+        part: Part,
+        options: &mut Options<'_>,
+    ) -> Result<Checkpoint, ExecError> {
         let wrong = |why: &str| Err(ExecError::Checkpoint(why.to_owned()));
         if self.is_over {
             return wrong("the program has ended: there is nothing to go on from");
         }
-        if self.has_been_timed || self.pace != Pace::Fast {
+        if self.has_been_timed || !self.pace.is_untimed() {
             return wrong(
                 "a checkpoint is taken where a fast-forward from the begin of the program ends, before anything is \
                  executed with timing",
             );
         }
+        self.come_to_rest(options)?;
         let nodes = (0..).zip(self.rack.nodes.iter_mut()).map(|(nid, node): (u16, &mut Node)| {
             node.save().map_err(|why| ExecError::Checkpoint(format!("node {nid} {why}")))
         });
@@ -205,6 +216,27 @@ impl Session {
         let (args, env) = (job.args.to_vec(), job.env.to_vec());
         let head = Head { taken, part, args, env, inside: self.inside, nodes };
         Checkpoint::new(&head, job.program, contents)
+    }
+
+    /// Has the network interfaces bring what they have under way to its end, while no core executes.
+    fn come_to_rest(&mut self, options: &mut Options<'_>) -> Result<(), ExecError> {
+        if self.is_at_rest() {
+            return Ok(());
+        }
+        self.set_pace(Pace::Held);
+        let cycle = Some(self.cycle() + LONGEST_REST_CYCLES);
+        let goes_on = self.go(Until { cycle, ..Until::default() }, options);
+        match goes_on && self.is_at_rest() {
+            true => Ok(()),
+            false => Err(ExecError::Checkpoint(format!(
+                "operations of network interfaces do not come to their end: {}",
+                self.cut_short.as_deref().unwrap_or("some are under way for too long")
+            ))),
+        }
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.rack.nodes.iter().all(|node| node.chip.left().is_empty())
     }
 
     /// Whether the program goes on.
@@ -289,6 +321,7 @@ impl Session {
             || until.mark == Some(Mark::Begin) && self.has_begun
             || until.mark == Some(Mark::End) && self.has_ended
             || self.pace == Pace::Warming && is_warm()
+            || self.pace == Pace::Held && self.is_at_rest()
     }
 
     /// Instructions that all cores have executed, with and without timing.

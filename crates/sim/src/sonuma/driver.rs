@@ -175,23 +175,47 @@ impl Driver {
         rights: Rights,
         image: &mut impl Image,
     ) -> QueuePair {
-        let page = self.format.page_bytes();
-        let mut context = self.read_context(ctx_id, image);
-        if context.list == 0 {
-            context.list = self.allocate(page, page);
-        }
-        let at = u64::from(context.queue_pairs) * QP_ENTRY_BYTES;
-        assert!(at < page, "the list of queue pairs is full");
+        let list = self.list(ctx_id, image);
         // Aligned to their size, so that they are within a page; no block is in two queues.
         let entries = u64::from(size).next_power_of_two();
         let ring = |entry: usize| (entries * entry as u64).max(LINE);
         let wq = self.allocate(ring(WQ_ENTRY_BYTES), ring(WQ_ENTRY_BYTES));
         let cq = self.allocate(ring(CQ_ENTRY_BYTES), ring(CQ_ENTRY_BYTES));
         let queues = QueuePair { wq, cq, size, rights };
-        write_words(image, context.list + at, &queues.encode());
-        context.queue_pairs += 1;
-        self.write_context(ctx_id, &context, image);
+        self.enter_queues(ctx_id, list, &queues, image);
         queues
+    }
+
+    /// Enters a queue pair whose queues are there already into the list of its context.
+    ///
+    /// # Panics
+    /// If the list is full.
+    pub fn list_queues(&mut self, ctx_id: u16, queues: &QueuePair, image: &mut impl Image) {
+        let list = self.list(ctx_id, image);
+        self.enter_queues(ctx_id, list, queues, image);
+    }
+
+    /// Physical address of a context's list of queue pairs, for which there is room at the latest now.
+    fn list(&mut self, ctx_id: u16, image: &impl Image) -> u64 {
+        let page = self.format.page_bytes();
+        match self.read_context(ctx_id, image).list {
+            0 => self.allocate(page, page),
+            list => list,
+        }
+    }
+
+    fn enter_queues(&self, ctx_id: u16, list: u64, queues: &QueuePair, image: &mut impl Image) {
+        let mut context = self.read_context(ctx_id, image);
+        let at = u64::from(context.queue_pairs) * QP_ENTRY_BYTES;
+        assert!(at < self.format.page_bytes(), "the list of queue pairs is full");
+        write_words(image, list + at, &queues.encode());
+        (context.list, context.queue_pairs) = (list, context.queue_pairs + 1);
+        self.write_context(ctx_id, &context, image);
+    }
+
+    /// The end of requests for a context, unless this node has a segment of it.
+    pub fn status(&self, ctx_id: u16, image: &impl Image) -> Option<Status> {
+        self.read_context(ctx_id, image).segment.err()
     }
 
     /// Physical address of the entry for `virt` in its table of `level`, with the tables above.

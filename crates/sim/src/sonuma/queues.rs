@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use rackmem_abi::{Status, WQ_ENTRY_BYTES};
-use rackmem_rmc::qp::Qp;
+use rackmem_rmc::qp::{Cursor, Qp};
 use rackmem_rmc::{QpConfig, QpId, Work, rgp};
 
 use super::arbiter::{Arbiters, Wait};
@@ -104,11 +104,12 @@ impl Queues {
         self.sleeps = false;
     }
 
-    /// Registers a queue pair of a context whose rings are empty and zero; its name. `None` if
-    /// there is no register for it or the size is out of range.
-    pub fn attach(&mut self, ctx_id: u16, place: QueuePair) -> Option<QpId> {
+    /// Registers a queue pair of a context whose rings are at these positions and have nothing in
+    /// flight; its name. `None` if there is no register for it, or the size or a position is out of
+    /// range.
+    pub fn attach(&mut self, ctx_id: u16, place: QueuePair, cursors: [Cursor; 2]) -> Option<QpId> {
         let config = QpConfig { ctx_id, size: u32::from(place.size), rights: place.rights };
-        let state = Qp::new(config)?;
+        let state = Qp::at(config, cursors)?;
         // Not one whose last poll is under way: its answer would be taken for the new one's.
         let is_free = |pair: &Pair| !pair.is_present && pair.watch != Watch::Waiting;
         let free = self.pairs.iter().position(is_free);

@@ -2,6 +2,7 @@
 
 use rackmem_abi::Packet;
 use rackmem_rmc::QpId;
+use rackmem_rmc::qp::{Cursor, QpConfig};
 
 use super::common::{Common, Fabric, Lane, Registers, RmcStats};
 use super::ct::QueuePair;
@@ -53,7 +54,18 @@ impl Rmc {
     /// Registers a queue pair whose rings are empty and zero; its name. `None` if there is no
     /// register for it or the size is out of range.
     pub fn attach(&mut self, ctx_id: u16, queues: QueuePair) -> Option<QpId> {
-        let qp = self.common.queues.attach(ctx_id, queues);
+        self.attach_at(ctx_id, queues, [Cursor::START; 2])
+    }
+
+    /// Registers a queue pair whose rings are at these positions and have nothing in flight; its
+    /// name. `None` as from [`Rmc::attach`], or if a position is out of range.
+    pub fn attach_at(
+        &mut self,
+        ctx_id: u16,
+        queues: QueuePair,
+        cursors: [Cursor; 2],
+    ) -> Option<QpId> {
+        let qp = self.common.queues.attach(ctx_id, queues, cursors);
         self.maq.reserve_poll(!self.common.queues.is_empty());
         qp
     }
@@ -64,6 +76,11 @@ impl Rmc {
         let was_there = self.common.queues.detach(qp);
         self.maq.reserve_poll(!self.common.queues.is_empty());
         was_there
+    }
+
+    /// Parameters of a queue pair, and the positions in its rings, unless it is gone.
+    pub fn position(&self, qp: QpId) -> Option<(QpConfig, [Cursor; 2])> {
+        self.common.queues.get(qp).map(|qp| (*qp.config(), qp.cursors()))
     }
 
     /// Polls of unchanged blocks are made, not left out. It takes longer to simulate and changes
@@ -197,6 +214,13 @@ impl Rmc {
     /// Notifications that have come for a context: the driver's interrupt handler counts them.
     pub fn notifications(&self, ctx_id: u16) -> u64 {
         self.common.notifications.get(usize::from(ctx_id)).copied().unwrap_or(0)
+    }
+
+    /// Goes on from so many notifications of each context, as [`Rmc::notifications`] gives them.
+    pub fn restore_notifications(&mut self, counts: impl Iterator<Item = u64>) {
+        for (count, saved) in self.common.notifications.iter_mut().zip(counts) {
+            *count = saved;
+        }
     }
 
     /// Operations in flight.

@@ -13,11 +13,11 @@ use super::ends::{ECALL, elf};
 use super::parts::{END, count_down, with_region};
 use super::{RACK_OF_CHIPS, SMALL_MESH, load, prebuilt, said};
 
-fn chips(settings: &[(&str, &str)]) -> Machine {
+pub(super) fn chips(settings: &[(&str, &str)]) -> Machine {
     load("manycore-ni", &[&RACK_OF_CHIPS[..], &SMALL_MESH[..], settings].concat())
 }
 
-fn words(args: &[&str]) -> Vec<String> {
+pub(super) fn words(args: &[&str]) -> Vec<String> {
     args.iter().map(|&arg| arg.to_owned()).collect()
 }
 
@@ -42,7 +42,7 @@ fn taken(machine: &Machine, args: &[&str], part: Part, folder: &Path) -> Checkpo
     begun(part::checkpoint(machine, &job, part, options(folder)))
 }
 
-fn begun(begun: Result<Begun, ExecError>) -> Checkpoint {
+pub(super) fn begun(begun: Result<Begun, ExecError>) -> Checkpoint {
     match begun {
         Ok(Begun::Checkpoint(checkpoint)) => *checkpoint,
         other => panic!("{other:?}"),
@@ -50,7 +50,7 @@ fn begun(begun: Result<Begun, ExecError>) -> Checkpoint {
 }
 
 /// All that an outcome has besides times of the host.
-fn everything(mut outcome: Outcome) -> String {
+pub(super) fn everything(mut outcome: Outcome) -> String {
     said(&outcome);
     (outcome.seconds, outcome.restored) = (0.0, None);
     format!("{outcome:?}")
@@ -189,7 +189,7 @@ fn a_checkpoint_can_be_taken_after_another_one() {
     let mut outcomes = Vec::new();
     for count in [500, 1_500, 2_500] {
         assert!(session.fast_forward(at(count), &mut options).unwrap());
-        let checkpoint = session.checkpoint(&job, Part::Whole).unwrap();
+        let checkpoint = session.checkpoint(&job, Part::Whole, &mut options).unwrap();
         session = Session::restore(&machine, &checkpoint, &options).unwrap();
         let mut other = Session::restore(&machine, &checkpoint, &options).unwrap();
         assert!(!other.run(Until::default(), &mut Options::default()));
@@ -211,7 +211,7 @@ fn refusal(mut before: impl FnMut(&mut Session, &mut Options<'_>)) -> String {
     let mut options = Options::default();
     let mut session = Session::new(&load("sonuma", &[]), &job, &options).unwrap();
     before(&mut session, &mut options);
-    session.checkpoint(&job, Part::Whole).unwrap_err().to_string()
+    session.checkpoint(&job, Part::Whole, &mut options).unwrap_err().to_string()
 }
 
 #[test]
@@ -235,20 +235,6 @@ fn a_checkpoint_is_of_a_program_without_timing() {
         session.fast_forward(Until::default(), options).unwrap();
     });
     assert!(ended.contains("has ended"), "{ended}");
-}
-
-#[test]
-fn a_program_in_a_context_has_no_checkpoint() {
-    let folder = folder();
-    let part = Part::Instructions { after: 200_000, count: None };
-    let pagerank = ["pagerank", "--kronecker", "5", "--variant", "bulk"];
-    let (program, args) = (prebuilt("pagerank.rv64"), words(&pagerank));
-    let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
-    let refused = part::checkpoint(&load("sonuma", &[]), &job, part, options(folder.path()));
-    match refused {
-        Err(ExecError::Checkpoint(why)) => assert!(why.starts_with("node 0 has a part"), "{why}"),
-        other => panic!("{other:?}"),
-    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod answers;
 mod borrowed;
 mod card;
 mod checkpoints;
+mod contexts;
 mod ends;
 mod files;
 mod parts;

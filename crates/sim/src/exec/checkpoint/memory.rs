@@ -61,13 +61,14 @@ impl Memory {
         (memory, contents)
     }
 
-    /// Puts it into the memory of a node that has nothing yet.
+    /// Puts it into the memory of a node that has nothing yet. These pages of the process are queues.
     ///
     /// # Errors
     /// There is no room for it; or it is not as it was saved.
     pub fn restore(
         &self,
         contents: &[u8],
+        queues: &[u64],
         pages: &mut Pages,
         chip: &mut Chip,
     ) -> Result<Places, ExecError> {
@@ -80,7 +81,7 @@ impl Memory {
             self.keep(contents, pages, chip);
             return Ok(Places::Same);
         }
-        self.move_to(contents, pages, chip).map_err(ExecError::Machine)
+        self.move_to(contents, queues, pages, chip).map_err(ExecError::Machine)
     }
 
     /// Whether all pages are whole and in the memory that it is of.
@@ -110,6 +111,7 @@ impl Memory {
     fn move_to(
         &self,
         contents: &[u8],
+        queues: &[u64],
         pages: &mut Pages,
         chip: &mut Chip,
     ) -> Result<Places, String> {
@@ -117,7 +119,15 @@ impl Memory {
         by_place.sort_unstable_by_key(|&(_, phys, _)| phys);
         let mut moved = HashMap::new();
         for &(address, phys, permissions) in &by_place {
-            pages.map(chip, address, PAGE, permissions);
+            if queues.contains(&address) {
+                // Rings may share a page of memory, which the process has twice then.
+                let known = moved.get(&(phys / PAGE)).map(|page| page * PAGE);
+                if let Some(phys) = known.or_else(|| pages.frame_of_queues()) {
+                    Pages::map_physical(chip, address, phys, PAGE, permissions);
+                }
+            } else {
+                pages.map(chip, address, PAGE, permissions);
+            }
             if let Some(page) = chip.wires.mmu.page(address) {
                 moved.insert(phys / PAGE, page.phys / PAGE);
             }

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Memory;
 use crate::chip::cpu;
+use crate::cpu::Stats;
 use crate::engine::Cycle;
+use crate::exec::device;
 use crate::exec::system::Thread;
 use crate::exec::turns::Turns;
 
@@ -14,30 +16,22 @@ use crate::exec::turns::Turns;
 #[derive(Debug, Serialize, Deserialize)]
 pub struct State {
     /// A [`Kernel`], which owns open files and so is not copied.
-    kernel: serde_json::Value,
+    pub kernel: serde_json::Value,
     pub host: HostState,
     pub threads: Vec<Thread>,
-    turns: Turns,
+    pub turns: Turns,
     /// By number; none of those on which no thread has been.
     pub cores: Vec<Option<cpu::State>>,
+    /// The cycle in which the process has ended, if it has; it was with success.
+    pub ended: Option<Cycle>,
+    /// Counters of its cores at that time.
+    pub counted: Vec<Stats>,
+    /// The driver of the network interface.
+    pub device: device::State,
     pub memory: Memory,
 }
 
 impl State {
-    /// # Errors
-    /// The kernel has a file that cannot be opened again.
-    pub fn new(
-        kernel: &Kernel,
-        host: HostState,
-        (threads, turns): (&[Thread], &Turns),
-        cores: Vec<Option<cpu::State>>,
-        memory: Memory,
-    ) -> Result<State, String> {
-        let kernel = serde_json::to_value(kernel).map_err(|error| error.to_string())?;
-        let (threads, turns) = (threads.to_vec(), turns.clone());
-        Ok(State { kernel, host, threads, turns, cores, memory })
-    }
-
     pub fn kernel(&self) -> Result<Kernel, String> {
         Kernel::deserialize(&self.kernel).map_err(|error| error.to_string())
     }

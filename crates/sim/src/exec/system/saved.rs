@@ -8,6 +8,8 @@ use crate::chip::cpu::Cpu;
 use crate::engine::Cycle;
 use crate::exec::ExecError;
 use crate::exec::checkpoint::{Clock, Memory, Places, State};
+use crate::exec::outcome::End;
+use crate::exec::pages::User;
 
 impl Thread {
     /// With the times of another clock.
@@ -25,35 +27,36 @@ impl Thread {
 }
 
 impl System {
-    /// The state of the process, whose cores all execute without timing, and the contents of its memory.
+    /// The state of the process, whose cores all execute without timing, and the contents of its memory. The network
+    /// interface has nothing under way.
     ///
     /// # Errors
-    /// There is more than cores and memory: the network interface has a part in the program.
+    /// The program is in contexts of network interfaces in tiles, or has a file that cannot be opened again.
     pub fn save(&self, chip: &mut Chip) -> Result<(State, Vec<u8>), String> {
-        if !self.device.is_unused() {
-            let why =
-                "has a part in a context of the network interface: take a checkpoint before that";
-            return Err(why.to_owned());
-        }
         let core = |cpu: Option<&Cpu>| cpu.map_or(Ok(None), |cpu| cpu.state().map(Some).ok_or(()));
         let cores = chip.tiles.iter().map(|tile| core(tile.cpu.as_ref()));
         let cores = cores.collect::<Result<Vec<_>, ()>>();
         let cores = cores.map_err(|()| "has a core that executes with timing")?;
+        let device = self.device.state(&self.pages, chip)?;
         let (memory, contents) = Memory::save(&self.pages, chip);
-        let state = State::new(
-            &self.kernel,
-            self.host.state(),
-            (&self.threads, &self.turns),
+        let state = State {
+            kernel: serde_json::to_value(&self.kernel).map_err(|error| error.to_string())?,
+            host: self.host.state(),
+            threads: self.threads.clone(),
+            turns: self.turns.clone(),
             cores,
+            ended: self.end.as_ref().map(|(_, cycle)| *cycle),
+            counted: self.counted.clone(),
+            device,
             memory,
-        )?;
+        };
         Ok((state, contents))
     }
 
     /// Goes on from a state, whose memory is at these places.
     ///
     /// # Errors
-    /// There are too few cores, or a file that was open cannot be opened again.
+    /// There are too few cores, contexts or queue pairs, or a file that was open cannot be opened again.
     pub fn restore(
         mut self,
         state: State,
@@ -71,6 +74,10 @@ impl System {
         if self.threads.len() < cores {
             self.threads.resize(cores, Thread::Idle);
         }
+        let mut user = User { pages: &mut self.pages, chip };
+        self.device.restore(state.device, places, clock, &mut user)?;
+        self.end = state.ended.map(|cycle| (End::Exit(0), clock.cycle(cycle)));
+        self.counted = state.counted;
         for (number, core) in (0..).zip(state.cores).take(cores) {
             let Some(mut core) = core else { continue };
             core.fast.due = clock.cycle(core.fast.due);

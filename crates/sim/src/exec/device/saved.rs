@@ -1,0 +1,206 @@
+//! Checkpoints of the driver and of a network interface that is at rest: contexts, queue pairs with their positions,
+//! and what the driver knows of other nodes. Contents of queues and segments are in memory.
+
+use rackmem_abi::Status;
+use rackmem_riscv::space::PAGE;
+use rackmem_rmc::Rights;
+use rackmem_rmc::qp::Cursor;
+use serde::{Deserialize, Serialize};
+
+use super::{Device, MOST_ENTRIES, Notice};
+use crate::chip::Chip;
+use crate::chip::ni::Ni;
+use crate::engine::Cycle;
+use crate::exec::ExecError;
+use crate::exec::checkpoint::{Clock, Places};
+use crate::exec::controller::{self, Queues, Segment};
+use crate::exec::pages::{Pages, User, image};
+
+/// The state of a driver.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct State {
+    contexts: Vec<Context>,
+    /// By handle; none of those that are gone.
+    queue_pairs: Vec<Option<Pair>>,
+    ended: Vec<bool>,
+    arriving: Vec<(Cycle, u16, Notice)>,
+}
+
+/// A context.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Context {
+    segment: Option<Segment>,
+    /// The code of the status with which requests end if there is no segment.
+    status: u8,
+    notifications: u64,
+    /// Whether a node has joined it, by node.
+    peers: Vec<bool>,
+}
+
+/// A queue pair without operations in flight.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Pair {
+    ctx_id: u16,
+    entries: u16,
+    may_write: bool,
+    /// Virtual addresses of the rings, each within a page, and the index and phase of their next entries.
+    rings: [(u64, u32, bool); 2],
+}
+
+impl State {
+    /// Pages of queues, which the process has and its address space in the RMC has not.
+    pub fn queue_pages(&self) -> impl Iterator<Item = u64> {
+        let rings = self.queue_pairs.iter().flatten().flat_map(|pair| &pair.rings);
+        rings.map(|&(address, ..)| address / PAGE * PAGE)
+    }
+
+    fn is_used(&self) -> bool {
+        !self.ended.is_empty()
+    }
+}
+
+impl Device {
+    /// Its state, if the network interface has nothing under way.
+    ///
+    /// # Errors
+    /// There is another network interface than an RMC, and the program uses it.
+    pub fn state(&self, pages: &Pages, chip: &mut Chip) -> Result<State, String> {
+        let mut state =
+            State { contexts: vec![], queue_pairs: vec![], ended: vec![], arriving: vec![] };
+        if self.is_unused() {
+            return Ok(state);
+        }
+        if !matches!(chip.ni, Ni::Sonuma(_)) {
+            let why = "has a part in a context of network interfaces in tiles: take a checkpoint before that, or on a \
+                       machine with ni.placement = \"sonuma\"";
+            return Err(why.to_owned());
+        }
+        for (ctx_id, (segment, peers)) in (0..).zip(self.joined.iter().zip(&self.peers)) {
+            let status = pages.driver.status(ctx_id, image(chip)).unwrap_or(Status::NoContext);
+            state.contexts.push(Context {
+                segment: *segment,
+                status: status as u8,
+                notifications: controller::notifications(ctx_id, chip),
+                peers: peers.clone(),
+            });
+        }
+        let pairs = self.queue_pairs.iter().map(|pair| {
+            let (ctx_id, queues) = pair.as_ref()?;
+            let (config, cursors) = controller::position(queues, chip)?;
+            let ring = |at: usize| (queues.addresses[at], cursors[at].index, cursors[at].phase);
+            let may_write = config.rights == Rights::ReadWrite;
+            Some(Pair {
+                ctx_id: *ctx_id,
+                entries: config.size as u16,
+                may_write,
+                rings: [ring(0), ring(1)],
+            })
+        });
+        state.queue_pairs = pairs.collect();
+        (state.ended, state.arriving) = (self.ended.clone(), self.arriving.clone());
+        Ok(state)
+    }
+
+    /// Goes on from a state, whose memory is at these places.
+    ///
+    /// # Errors
+    /// The machine has no RMC, or fewer contexts or queue pairs; or nothing like this was ever saved.
+    pub fn restore(
+        &mut self,
+        state: State,
+        places: &Places,
+        clock: Clock,
+        user: &mut User<'_>,
+    ) -> Result<(), ExecError> {
+        if !state.is_used() {
+            return Ok(());
+        }
+        if !matches!(user.chip.ni, Ni::Sonuma(_)) {
+            return Err(ExecError::Machine(
+                "ni.placement: the checkpoint has a part in a context of an RMC, and goes on where this is \"sonuma\""
+                    .to_owned(),
+            ));
+        }
+        let nodes = self.ended.len();
+        if state.ended.len() != nodes
+            || !state.contexts.iter().all(|context| context.is_sound(nodes))
+        {
+            return unsound("a context of other nodes than there are");
+        }
+        let is_moved = matches!(places, Places::Moved(_));
+        let notifications = state.contexts.iter().map(|context| context.notifications).collect();
+        for (ctx_id, context) in state.contexts.into_iter().enumerate() {
+            self.restore_context(ctx_id, context, is_moved, user)?;
+        }
+        for pair in state.queue_pairs {
+            let pair = pair.map(|pair| self.restore_pair(&pair, is_moved, user)).transpose()?;
+            self.queue_pairs.push(pair);
+        }
+        for (at, from, notice) in state.arriving {
+            let is_known = usize::from(from) < nodes
+                && !matches!(notice, Notice::Joined(ctx) if usize::from(ctx) >= self.joined.len());
+            if !is_known {
+                return unsound("a notice of a node or of a context that is not there");
+            }
+            self.receive(clock.cycle(at), from, notice);
+        }
+        self.ended = state.ended;
+        controller::restore_notifications(notifications, user.chip);
+        Ok(())
+    }
+
+    fn restore_context(
+        &mut self,
+        ctx_id: usize,
+        context: Context,
+        is_moved: bool,
+        user: &mut User<'_>,
+    ) -> Result<(), ExecError> {
+        if ctx_id >= self.joined.len() {
+            return match context.peers.contains(&true) {
+                true => Err(ExecError::Machine(format!(
+                    "system.contexts: the checkpoint has a part in context {ctx_id}; give the nodes more"
+                ))),
+                false => Ok(()),
+            };
+        }
+        if is_moved {
+            let status = Status::from_code(context.status).unwrap_or(Status::NoContext);
+            controller::enter_context(ctx_id as u16, context.segment.ok_or(status), user);
+        }
+        self.joined[ctx_id] = context.segment;
+        self.peers[ctx_id] = context.peers;
+        Ok(())
+    }
+
+    fn restore_pair(
+        &self,
+        pair: &Pair,
+        is_moved: bool,
+        user: &mut User<'_>,
+    ) -> Result<(u16, Queues), ExecError> {
+        let &Pair { ctx_id, entries, may_write, rings } = pair;
+        let fits = entries.is_power_of_two() && u64::from(entries) <= MOST_ENTRIES;
+        let is_joined = self.joined.get(usize::from(ctx_id)).is_some_and(Option::is_some);
+        if !fits || !is_joined {
+            return unsound("a queue pair without a context, or of a size that there is not");
+        }
+        let rights = if may_write { Rights::ReadWrite } else { Rights::ReadOnly };
+        let cursors = rings.map(|(_, index, phase)| Cursor { index, phase });
+        let addresses = rings.map(|(address, ..)| address);
+        controller::reattach(ctx_id, addresses, (entries, rights), cursors, is_moved, user)
+            .map(|queues| (ctx_id, queues))
+    }
+}
+
+/// The error of a state that was never saved.
+fn unsound<T>(what: &str) -> Result<T, ExecError> {
+    Err(ExecError::Checkpoint(format!("it has {what}; take the checkpoint again")))
+}
+
+impl Context {
+    fn is_sound(&self, nodes: usize) -> bool {
+        let is_sound = |segment: &Segment| segment.address % PAGE == 0 && segment.bytes % PAGE == 0;
+        self.peers.len() == nodes && self.segment.as_ref().is_none_or(is_sound)
+    }
+}
