@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use rackmem_riscv::space::{PAGE, Permissions};
+use rackmem_riscv::space::{PAGE, Permissions, TOP};
 use serde::{Deserialize, Serialize};
 
+use super::check::{Checked, MOST, require};
+use super::pack;
 use crate::chip::Chip;
 use crate::chip::layout::{BLOCK_BYTES, Line};
 use crate::chip::mmu::Page;
@@ -46,7 +48,7 @@ impl Memory {
         let mut contents = Vec::new();
         for (address, bytes) in pages::image(chip).pages() {
             places.push(address);
-            contents.extend(bytes);
+            pack::pack(&bytes, &mut contents);
         }
         let entry =
             |(address, Page { phys, permissions }): (u64, Page)| (address, phys, permissions);
@@ -71,40 +73,107 @@ impl Memory {
         pages: &mut Pages,
         chip: &mut Chip,
     ) -> Result<Places, ExecError> {
-        if !self.is_sound(contents) {
-            let why = "a page is where there is no memory; take the checkpoint again";
-            return Err(ExecError::Checkpoint(why.to_owned()));
-        }
         let is_same = (&pages.fresh, pages.page_bytes()) == (&self.fresh, self.page_bytes);
         if is_same {
-            self.keep(contents, pages, chip);
-            return Ok(Places::Same);
+            let kept = self.keep(contents, pages, chip);
+            return kept.map(|()| Places::Same).map_err(|wrong| {
+                ExecError::Checkpoint(format!("memory: {wrong}; take the checkpoint again"))
+            });
         }
         self.move_to(contents, pages, chip).map_err(ExecError::Machine)
     }
 
-    /// Whether all pages are whole and in the memory that it is of.
-    fn is_sound(&self, contents: &[u8]) -> bool {
-        let is_place = |&phys: &u64| phys % PAGE == 0 && phys < self.fresh.end;
-        let free = (self.fresh.start..=self.fresh.end).contains(&self.next);
-        free && contents.len() as u64 == self.places.len() as u64 * PAGE
-            && self.places.iter().chain(&self.free).all(is_place)
-            && self.pages.iter().all(|(address, phys, _)| address % PAGE == 0 && is_place(phys))
+    /// The end of physical memory.
+    pub const fn end(&self) -> u64 {
+        self.fresh.end
+    }
+
+    /// Lines of memory that the program could get.
+    pub const fn lines(&self) -> Range<Line> {
+        self.fresh.start / BLOCK_BYTES..self.fresh.end / BLOCK_BYTES
+    }
+
+    /// Checks what was read, with the contents of so many pages.
+    pub fn check(&self, contents: &[u8]) -> Checked {
+        let Memory { fresh, page_bytes, next, places, .. } = self;
+        require(fresh.end < MOST && (fresh.start..=fresh.end).contains(next), || {
+            format!("memory.next: is {next:#x}, must be within {fresh:#x?}")
+        })?;
+        require(matches!(page_bytes, 4096 | 8192), || {
+            format!("memory.page_bytes: is {page_bytes}, must be 4096 or 8192")
+        })?;
+        let mut free_from = 0;
+        for (at, &place) in places.iter().enumerate() {
+            let is_place = place % PAGE == 0 && (free_from..fresh.end).contains(&place);
+            require(is_place, || format!("memory.places[{at}]: no further page is at {place:#x}"))?;
+            free_from = place + PAGE;
+        }
+        let pages = pack::pages(contents).filter(|page| pack::is_page(page)).count();
+        let bytes: usize = pack::pages(contents).map(|page| 2 + page.len()).sum();
+        require(pages == places.len() && bytes == contents.len(), || {
+            format!("memory.places: has {} entries, and there are {pages} pages", places.len())
+        })?;
+        self.frames().map_err(|wrong| format!("memory.{wrong}")).map(|_| ())
+    }
+
+    /// Physical addresses of the node's pages that the program has or gave back, and the virtual ones of those it has:
+    /// none is twice there.
+    fn frames(&self) -> Result<HashMap<u64, Option<u64>>, String> {
+        let (mut frames, mut last) = (HashMap::new(), None);
+        let is_frame = |frame: u64| {
+            let within = frame >= self.fresh.start && frame + self.page_bytes <= self.next;
+            frame % self.page_bytes == 0 && within
+        };
+        for (at, &(address, phys, _)) in self.pages.iter().enumerate() {
+            let part = address % self.page_bytes;
+            let frame = phys.checked_sub(part).filter(|&frame| is_frame(frame.min(MOST)));
+            let page = (address - part, frame);
+            // The parts of one page of the node follow each other.
+            let is_next = last.is_none_or(|(before, (whole, its_frame))| {
+                address > before && (whole != page.0 || its_frame == frame)
+            });
+            let is_own = frame
+                .is_some_and(|frame| *frames.entry(frame).or_insert(Some(page.0)) == Some(page.0));
+            require(address % PAGE == 0 && address < TOP && is_next && is_own, || {
+                format!("pages[{at}]: {address:#x} cannot be at {phys:#x}")
+            })?;
+            last = Some((address, page));
+        }
+        for (at, &frame) in self.free.iter().enumerate() {
+            require(is_frame(frame.min(MOST)) && frames.insert(frame, None).is_none(), || {
+                format!("free[{at}]: no free page is at {frame:#x}")
+            })?;
+        }
+        Ok(frames)
     }
 
     fn contents<'a>(&'a self, contents: &'a [u8]) -> impl Iterator<Item = (u64, &'a [u8])> {
-        self.places.iter().copied().zip(contents.chunks(PAGE as usize))
+        self.places.iter().copied().zip(pack::pages(contents))
     }
 
-    fn keep(&self, contents: &[u8], pages: &mut Pages, chip: &mut Chip) {
-        for (phys, bytes) in self.contents(contents) {
-            pages::image(chip).write_bytes(phys, bytes);
-        }
+    fn keep(&self, contents: &[u8], pages: &mut Pages, chip: &mut Chip) -> Checked {
+        let frames = self.frames()?;
         for &(address, phys, permissions) in &self.pages {
             chip.wires.mmu.set(address, Some(Page { phys, permissions }));
         }
         pages.driver.restore(self.next);
         pages.free.clone_from(&self.free);
+        // What is before the tables is as it was: nobody has used the network interface.
+        let root = pages.space.root;
+        for (phys, bytes) in self.contents(contents).filter(|&(phys, _)| phys >= root) {
+            pages::image(chip).write_bytes(phys, &pack::unpack(bytes));
+        }
+        let tables = pages.check_tables(chip)?;
+        let stray = self.places.iter().filter(|&&phys| phys >= root).find(|&&phys| {
+            let frame = phys / self.page_bytes * self.page_bytes;
+            !tables.contains(&frame) && !matches!(frames.get(&frame), Some(Some(_)))
+        });
+        let shared = tables.iter().find(|&table| frames.contains_key(table));
+        require(stray.is_none() && shared.is_none(), || {
+            format!(
+                "places: a page is of a table and of the program, or of none: {stray:x?} {shared:x?}"
+            )
+        })
     }
 
     fn move_to(
@@ -130,7 +199,7 @@ impl Memory {
         for (phys, bytes) in self.contents(contents) {
             // Other pages are tables, which have been made anew.
             if let Some(page) = moved.get(&(phys / PAGE)) {
-                pages::image(chip).write_bytes(page * PAGE, bytes);
+                pages::image(chip).write_bytes(page * PAGE, &pack::unpack(bytes));
             }
         }
         Ok(Places::Moved(moved))

@@ -7,12 +7,25 @@ use crate::chip::Chip;
 use crate::chip::cpu::Cpu;
 use crate::engine::Cycle;
 use crate::exec::ExecError;
-use crate::exec::checkpoint::{Clock, Memory, Places, State};
+use crate::exec::checkpoint::{Checked, Clock, Memory, NEVER, Places, State, require};
 
 impl Thread {
+    /// Checks what was read of a checkpoint that was taken in this cycle.
+    pub fn check(&self, cycle: Cycle) -> Checked {
+        let (hart, times) = match self {
+            Thread::Idle | Thread::Running => return Ok(()),
+            Thread::Ready { hart } => (hart, [None; 2]),
+            Thread::Asleep { hart, until } => (hart, [*until; 2]),
+            Thread::Watching { hart, next, until, .. } => (hart, [Some(*next), *until]),
+        };
+        let past = times.into_iter().flatten().find(|&at| at < cycle);
+        require(past.is_none(), || format!("until: is {past:?}, which is before cycle {cycle}"))?;
+        hart.check().map_err(|wrong| format!("hart.{wrong}"))
+    }
+
     /// With the times of another clock.
     fn at(self, clock: Clock) -> Thread {
-        let at = |until: Option<Cycle>| until.map(|at| clock.cycle(at));
+        let at = |until: Option<Cycle>| until.map(|at| clock.cycle(at)).filter(|&at| at < NEVER);
         match self {
             Thread::Asleep { hart, until } => Thread::Asleep { hart, until: at(until) },
             Thread::Watching { hart, address, value, next, until } => {
@@ -28,12 +41,15 @@ impl System {
     /// The state of the process, whose cores all execute without timing, and the contents of its memory.
     ///
     /// # Errors
-    /// There is more than cores and memory: the network interface has a part in the program.
+    /// The process has ended; or there is more than cores and memory: the network interface has a part in the program.
     pub fn save(&self, chip: &mut Chip) -> Result<(State, Vec<u8>), String> {
         if !self.device.is_unused() {
             let why =
                 "has a part in a context of the network interface: take a checkpoint before that";
             return Err(why.to_owned());
+        }
+        if self.end.is_some() {
+            return Err("has ended: take a checkpoint before that".to_owned());
         }
         let core = |cpu: Option<&Cpu>| cpu.map_or(Ok(None), |cpu| cpu.state().map(Some).ok_or(()));
         let cores = chip.tiles.iter().map(|tile| core(tile.cpu.as_ref()));
@@ -66,7 +82,10 @@ impl System {
         self.kernel = state.kernel().map_err(ExecError::Checkpoint)?;
         let input = |error: io::Error| ExecError::Checkpoint(format!("standard input: {error}"));
         self.host.restore(state.host).map_err(input)?;
+        // To open files again is nothing that the program does.
+        let inputs = self.host.inputs.clone();
         self.kernel.reopen(&mut self.host).map_err(ExecError::Checkpoint)?;
+        self.host.inputs = inputs;
         self.threads = state.threads.into_iter().map(|thread| thread.at(clock)).collect();
         if self.threads.len() < cores {
             self.threads.resize(cores, Thread::Idle);
