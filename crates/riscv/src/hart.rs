@@ -40,6 +40,22 @@ impl Hart {
         Hart { pc, x: [0; 32], f: [0; 32], fflags: 0, frm: 0 }
     }
 
+    /// Checks registers that were read.
+    ///
+    /// # Errors
+    /// The first one that no hart has so, and what is wrong with it.
+    pub fn check(&self) -> Result<(), String> {
+        let Hart { pc, x, fflags, frm, .. } = self;
+        let wrong = match () {
+            () if pc % 2 != 0 => format!("pc: is {pc:#x}, and instructions are at even addresses"),
+            () if x[0] != 0 => format!("x[0]: is {}, and always 0", x[0]),
+            () if *fflags > 31 => format!("fflags: is {fflags}, must be 31 at most"),
+            () if *frm > 7 => format!("frm: is {frm}, must be 7 at most"),
+            () => return Ok(()),
+        };
+        Err(wrong)
+    }
+
     /// The floating-point control and status register.
     pub fn fcsr(&self) -> u32 {
         u32::from(self.frm) << 5 | u32::from(self.fflags)

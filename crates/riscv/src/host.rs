@@ -46,6 +46,21 @@ pub struct HostState {
     inodes: (Vec<[u64; 3]>, u64),
 }
 
+impl HostState {
+    /// Checks a state that was read.
+    ///
+    /// # Errors
+    /// The first field that no state has so, and what is wrong with it.
+    pub fn check(&self) -> Result<(), String> {
+        const LAST: u64 = 1 << 56;
+        let (inodes, last) = &self.inodes;
+        if *last >= LAST || inodes.iter().any(|[_, _, inode]| inode > last) {
+            return Err(format!("inodes: the last one is {last}, and some are beyond it"));
+        }
+        Ok(())
+    }
+}
+
 /// Standard streams and files of the process; time as the engine counts it.
 pub struct LocalHost {
     /// The time that the program sees.

@@ -1,7 +1,10 @@
 //! Futexes: harts that wait until another one has changed a word.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
+use super::saved::{Checked, require};
 use super::{Context, Effect, Errno, Kernel, Result};
 
 const WAIT: u64 = 0;
@@ -32,6 +35,19 @@ pub(super) struct Futexes {
 }
 
 impl Futexes {
+    /// Checks what was read: each waiter has a thread, and waits once.
+    pub(super) fn check(&self, has_thread: impl Fn(usize) -> bool) -> Checked {
+        let mut seen = BTreeSet::new();
+        for (at, Waiter { hart, .. }) in self.waiters.iter().enumerate() {
+            require(has_thread(*hart) && seen.insert(*hart), || {
+                format!(
+                    "futexes.waiters[{at}].hart: no thread {hart} is there that waits only once"
+                )
+            })?;
+        }
+        Ok(())
+    }
+
     /// Ends the waiting of a hart; `false` if it does not wait here.
     pub(super) fn remove(&mut self, hart: usize) -> bool {
         let before = self.waiters.len();

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::ranges::Ranges;
+use super::saved::{Checked, require};
 use super::{Context, Errno, Result, number};
-use crate::space::{PAGE, Permissions};
+use crate::space::{PAGE, Permissions, TOP};
 use crate::stack::STACK_TOP;
 
 /// Upper end of mappings: below the largest stack.
@@ -82,6 +83,23 @@ impl Memory {
             number::MLOCK | number::MUNLOCK | number::MSYNC => Ok(0),
             number::MLOCKALL | number::MUNLOCKALL => Ok(0),
             _ => return None,
+        })
+    }
+
+    /// Checks what was read, of a machine with so many bytes of memory.
+    pub(super) fn check(&self, memory_bytes: u64) -> Checked {
+        let Memory { heap_start, heap_end, mappings, reserved } = self;
+        let is_below = *heap_end < MAPPINGS_BOTTOM || heap_start == heap_end && *heap_end <= TOP;
+        require(heap_start <= heap_end && is_below, || {
+            format!("memory.heap_end: no heap is from {heap_start:#x} to {heap_end:#x}")
+        })?;
+        mappings.check("memory.mappings", STACK_TOP)?;
+        reserved.check("memory.reserved", STACK_TOP)?;
+        let usable = mappings.iter().flat_map(|(start, end)| reserved.outside(start, end));
+        let usable: u64 = usable.map(|(start, end)| end - start).sum();
+        let used = heap_end - heap_start + usable;
+        require(used <= memory_bytes, || {
+            format!("memory: has {used} bytes in use, and the machine had {memory_bytes}")
         })
     }
 

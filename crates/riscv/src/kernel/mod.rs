@@ -19,6 +19,7 @@ mod memory;
 mod misc;
 mod number;
 mod ranges;
+mod saved;
 mod services;
 mod signals;
 mod synthetic;

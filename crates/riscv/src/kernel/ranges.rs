@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::saved::{Checked, require};
+use crate::space::PAGE;
+
 /// Taken ranges that do not overlap, by their starts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Ranges {
@@ -36,6 +39,19 @@ impl Ranges {
                 self.taken.insert(end, range_end);
             }
         }
+    }
+
+    /// Checks ranges that were read: whole pages below `top` that do not overlap.
+    pub(super) fn check(&self, name: &str, top: u64) -> Checked {
+        let mut free_from = 0;
+        for (start, end) in self.iter() {
+            let is_whole = start % PAGE == 0 && end % PAGE == 0;
+            require(is_whole && free_from <= start && start < end && end <= top, || {
+                format!("{name}.taken: no range of free pages is from {start:#x} to {end:#x}")
+            })?;
+            free_from = end;
+        }
+        Ok(())
     }
 
     /// Taken ranges, ascending: starts and ends.

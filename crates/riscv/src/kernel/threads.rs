@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::saved::{Checked, require};
 use super::{Context, Effect, Errno, Kernel, Result, number};
 use crate::hart::abi;
 
@@ -16,7 +17,7 @@ const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
 const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 
 /// Threads of a process at a time.
-const MAX_THREADS: usize = 1024;
+pub(super) const MAX_THREADS: usize = 1024;
 
 /// A thread that runs or sleeps on a hart.
 #[derive(Serialize, Deserialize)]
@@ -46,6 +47,23 @@ pub(super) struct Threads {
 impl Threads {
     pub(super) fn new() -> Threads {
         Threads { on: vec![Some(Thread { id: PROCESS, clear_at_exit: 0 })], last_id: PROCESS }
+    }
+
+    /// Checks what was read.
+    pub(super) fn check(&self) -> Checked {
+        const LAST_ID: u64 = 1 << 31;
+        let Threads { on, last_id } = self;
+        require(on.len() <= MAX_THREADS, || {
+            format!("threads.on: has {} places, and a process {MAX_THREADS} at most", on.len())
+        })?;
+        require((PROCESS..LAST_ID).contains(last_id), || {
+            format!("threads.last_id: is {last_id}, must be {PROCESS} to {}", LAST_ID - 1)
+        })?;
+        let late = on.iter().flatten().find(|thread| !(PROCESS..=*last_id).contains(&thread.id));
+        require(late.is_none(), || {
+            let id = late.map_or(0, |thread| thread.id);
+            format!("threads.on: a thread has the number {id}, must be {PROCESS} to {last_id}")
+        })
     }
 
     /// The hart of the thread with this number.

@@ -1,5 +1,7 @@
 //! A core that executes a program, between its L1 and the cycles of the chip.
 
+use std::ops::Range;
+
 use rackmem_riscv::space::{Cause, Fault, Wanted};
 use rackmem_riscv::{Hart, Inst};
 use serde::{Deserialize, Serialize};
@@ -26,6 +28,25 @@ pub struct State {
     stats: Stats,
     gives_way: bool,
     pub fast: fast::State,
+}
+
+impl State {
+    /// Instructions that it has executed.
+    pub const fn executed(&self) -> u64 {
+        self.stats.retired.saturating_add(self.stats.fast_forwarded)
+    }
+
+    /// Checks a state that was read, of a node with these lines of memory.
+    ///
+    /// # Errors
+    /// The first field that no core has so, and what is wrong with it.
+    pub fn check(&self, lines: Range<Line>) -> Result<(), String> {
+        const MOST: u64 = 1 << 56;
+        if let Some((name, count)) = self.stats.named().find(|&(_, count)| count >= MOST) {
+            return Err(format!("stats.{name}: is {count}, must be less than {MOST}"));
+        }
+        self.fast.check(lines).map_err(|wrong| format!("fast.{wrong}"))
+    }
 }
 
 /// A core that executes a program.

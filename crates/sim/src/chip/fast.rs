@@ -8,6 +8,8 @@
 //!
 //! [`Chip::changed_by_system`]: super::Chip::changed_by_system
 
+use std::ops::Range;
+
 use rackmem_riscv::code::Fetch;
 use rackmem_riscv::csr::Counter;
 use rackmem_riscv::exec::{Exit, Trap, execute};
@@ -20,7 +22,7 @@ use super::cache::PrivateCache;
 use super::image::Image;
 use super::layout::{BLOCK_BYTES, Line};
 use super::mmu::Mmu;
-use super::trail::{Touch, Trail};
+use super::trail::{self, Touch, Trail};
 use super::wires::Wires;
 use crate::cpu::Stop;
 use crate::engine::Cycle;
@@ -42,7 +44,26 @@ pub struct State {
     stop: Option<Stop>,
     is_stopped: bool,
     /// The latest touches, the oldest last.
+    #[serde(with = "trail::saved")]
     pub touches: Vec<Touch>,
+}
+
+impl State {
+    /// Checks a state that was read, of a node with these lines of memory.
+    ///
+    /// # Errors
+    /// The first field that no core has so, and what is wrong with it.
+    pub fn check(&self, lines: Range<Line>) -> Result<(), String> {
+        const MOST: Cycle = 1 << 56;
+        self.hart.check().map_err(|wrong| format!("hart.{wrong}"))?;
+        if self.due >= MOST && self.due < Cycle::MAX {
+            return Err(format!("due: is {}, must be less than {MOST}", self.due));
+        }
+        match self.touches.iter().position(|touch| !lines.contains(&touch.line)) {
+            None => Ok(()),
+            Some(at) => Err(format!("touches[{at}]: is of a line that is not in memory")),
+        }
+    }
 }
 
 /// A core without timing.

@@ -1,7 +1,5 @@
 //! The time at which a core last touched each line of memory, while it executes without timing.
 
-use serde::{Deserialize, Serialize};
-
 use super::layout::Line;
 
 /// Lines of a chunk, which comes into being when one of them is touched.
@@ -11,7 +9,7 @@ const CHUNK: u64 = 1024;
 type Stamp = u64;
 
 /// The latest touch of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touch {
     /// Number of the block in physical memory.
     pub line: Line,
@@ -96,6 +94,30 @@ impl Trail {
         touches.truncate(lines);
         let touch = |(stamp, line)| Touch { line, is_written: stamp & 1 == 1 };
         touches.into_iter().map(touch).collect()
+    }
+}
+
+/// Touches as files have them: each as its difference to the one before, which has few digits for most.
+pub mod saved {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::Touch;
+
+    pub fn serialize<S: Serializer>(touches: &[Touch], serializer: S) -> Result<S::Ok, S::Error> {
+        let mut last = 0;
+        serializer.collect_seq(touches.iter().map(|touch| {
+            let number = (touch.line << 1 | u64::from(touch.is_written)) as i64;
+            number.wrapping_sub(std::mem::replace(&mut last, number))
+        }))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Touch>, D::Error> {
+        let mut number = 0i64;
+        let touch = |step: i64| {
+            number = number.wrapping_add(step);
+            Touch { line: number as u64 >> 1, is_written: number & 1 == 1 }
+        };
+        Ok(Vec::<i64>::deserialize(deserializer)?.into_iter().map(touch).collect())
     }
 }
 

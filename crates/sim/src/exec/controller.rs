@@ -173,8 +173,7 @@ pub fn enter_context(
     }
 }
 
-/// Has the RMC go on with a queue pair whose rings are mapped at these addresses. Whether its context does not list it
-/// yet.
+/// Has the RMC go on with a queue pair whose rings are mapped at these addresses.
 ///
 /// # Errors
 /// A ring is not within a page, its position not within the ring; or the RMC has no register for it.
@@ -183,7 +182,6 @@ pub fn reattach(
     addresses: [u64; 2],
     (entries, rights): (u16, Rights),
     cursors: [Cursor; 2],
-    is_new: bool,
     user: &mut User<'_>,
 ) -> std::result::Result<Queues, ExecError> {
     let wrong = || {
@@ -204,9 +202,7 @@ pub fn reattach(
         phys[queue] = page.phys + within;
     }
     let place = QueuePair { wq: phys[0], cq: phys[1], size: entries, rights };
-    if is_new {
-        user.pages.driver.list_queues(ctx_id, &place, image(user.chip));
-    }
+    user.pages.driver.list_queues(ctx_id, &place, image(user.chip));
     let Ni::Sonuma(node) = &mut user.chip.ni else { return Err(wrong()) };
     let id = node.rmc.attach_at(ctx_id, place, cursors).ok_or_else(|| {
         let why =

@@ -64,8 +64,7 @@ impl Node {
         }
         chip.wires.now = cycle;
         chip.set_pace(Pace::Fast);
-        let queues: Vec<u64> = state.device.queue_pages().collect();
-        let places = state.memory.restore(contents, &queues, &mut pages, &mut chip)?;
+        let places = state.memory.restore(contents, &mut pages, &mut chip)?;
         let symbols = elf::load(job.program, &mut AddressSpace::new())?.symbols;
         let system = System::bare((nid, machine, job, options), pages, symbols, &chip)?;
         let system = system.restore(state, &places, clock, &mut chip)?;

@@ -1,6 +1,7 @@
 //! The address space of a node's process: page tables in the node's memory, which cores and RMC share
 //! (soNUMA §5.1). All pages are pinned, from the moment in which they are mapped.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use rackmem_riscv::kernel::UserMemory;
@@ -177,6 +178,34 @@ impl Pages {
                 }
             }
             (None, None) => {}
+        }
+    }
+
+    /// Physical addresses of the tables of the address space.
+    pub fn tables(&self, chip: &mut Chip) -> HashSet<u64> {
+        let within = self.fresh.start..self.driver.free().start;
+        let found = self.driver.tables(self.space, within, image(chip));
+        found.expect("the driver has made the tables").1
+    }
+
+    /// Checks tables that were restored: they map what the program has, and nothing else. Returns where they are.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn check_tables(&self, chip: &mut Chip) -> Result<HashSet<u64>, String> {
+        let Pages { driver, space, page_bytes, fresh, .. } = self;
+        let within = fresh.start..driver.free().start;
+        let found = driver.tables(*space, within, image(chip));
+        let (mappings, tables) =
+            found.map_err(|_| "places: a table points to where no table is".to_owned())?;
+        let mut starts: Vec<u64> =
+            chip.wires.mmu.pages().iter().map(|(at, _)| at / page_bytes * page_bytes).collect();
+        starts.dedup();
+        let whole = |start| Some(driver.mapping(start, self.whole(chip, start)?));
+        let expected = starts.into_iter().filter_map(whole);
+        match mappings.into_iter().eq(expected) {
+            true => Ok(tables),
+            false => Err("places: the tables do not map the program's pages".to_owned()),
         }
     }
 

@@ -48,7 +48,7 @@ impl Part {
         match self {
             Part::Region => Until { mark: Some(Mark::End), ..Until::default() },
             Part::Instructions { count, .. } => {
-                let instructions = count.map(|count| session.instructions() + count);
+                let instructions = count.map(|count| session.instructions().saturating_add(count));
                 Until { instructions, ..Until::default() }
             }
             Part::Whole | Part::Samples(_) => Until::default(),

@@ -8,7 +8,7 @@ use std::time::Instant;
 use rackmem_riscv::Mark;
 use rackmem_riscv::kernel::Stream;
 
-use super::checkpoint::{Checkpoint, Head, Taken};
+use super::checkpoint::{Checkpoint, Head, State, Taken};
 use super::node::Node;
 use super::outcome::{End, NodeOutcome, Outcome};
 use super::part::Part;
@@ -100,21 +100,17 @@ impl Session {
         checkpoint: &Checkpoint,
         options: &Options<'_>,
     ) -> Result<Session, ExecError> {
-        let (mut head, contents) = checkpoint.open();
-        let states = std::mem::take(&mut head.nodes);
-        let nodes = states.len() as u16;
-        let job = head.job(checkpoint.program(), nodes);
+        let (head, job) = (checkpoint.head(), checkpoint.job());
         check(machine, &job)?;
         machine.ni.placement.check_fast_forward().map_err(ExecError::Machine)?;
         let clock = head.taken.clock(machine);
         let cycle = clock.cycle(head.taken.cycle);
-        let node = |(nid, (state, contents)): (u16, (_, &Vec<u8>))| {
-            Node::restore(nid, machine, &job, options, (state, contents, clock, cycle))
+        let node = |(nid, (state, contents)): (u16, (&State, &Vec<u8>))| {
+            Node::restore(nid, machine, &job, options, (state.clone(), contents, clock, cycle))
         };
-        let nodes = (0..).zip(states.into_iter().zip(contents)).map(node);
+        let nodes = (0..).zip(head.nodes.iter().zip(checkpoint.contents())).map(node);
         let nodes = nodes.collect::<Result<Vec<Node>, ExecError>>()?;
-        let inside = head.inside;
-        Ok(Session { pace: Pace::Fast, inside, ..Session::of(nodes, machine) })
+        Ok(Session { pace: Pace::Fast, inside: head.inside, ..Session::of(nodes, machine) })
     }
 
     fn of(nodes: Vec<Node>, machine: &Machine) -> Session {
@@ -215,7 +211,7 @@ impl Session {
         let taken = Taken { machine, clock_ghz, cycle, instructions };
         let (args, env) = (job.args.to_vec(), job.env.to_vec());
         let head = Head { taken, part, args, env, inside: self.inside, nodes };
-        Checkpoint::new(&head, job.program, contents)
+        Checkpoint::new(head, job.program, contents)
     }
 
     /// Has the network interfaces bring what they have under way to its end, while no core executes.

@@ -13,6 +13,7 @@ use rackmem_riscv::{Hart, Mark, Symbols, abi, disassemble, elf, stack};
 use serde::{Deserialize, Serialize};
 
 use super::borrow::{self, Lending};
+use super::checkpoint::NEVER;
 use super::device::{Answer, Device};
 use super::outcome::{Crash, End};
 use super::pages::{Pages, User};
@@ -431,7 +432,7 @@ impl System {
 
     /// A region of interest begins or ends.
     fn mark(&mut self, number: usize, mut hart: Hart, mark: Mark, chip: &mut Chip) {
-        hart.pc += INST_BYTES;
+        hart.pc = hart.pc.wrapping_add(INST_BYTES);
         self.marks.push((chip.wires.now, mark));
         let wires = &chip.wires;
         let stays = mark == Mark::Begin && wires.pace == Pace::Fast && wires.holds_at_begin;
@@ -473,6 +474,7 @@ impl System {
             }
             Effect::Sleep { until_ns } => {
                 let until = until_ns.map(|ns| self.cycle_of(ns).max(chip.wires.now + 1));
+                let until = until.filter(|&at| at < NEVER);
                 self.leave(number, Thread::Asleep { hart: Box::new(hart), until }, chip);
             }
             Effect::ExitThread => self.leave(number, Thread::Idle, chip),
@@ -499,7 +501,7 @@ impl System {
     }
 
     fn answer(&mut self, number: usize, mut hart: Hart, answer: Answer, chip: &mut Chip) {
-        hart.pc += INST_BYTES;
+        hart.pc = hart.pc.wrapping_add(INST_BYTES);
         match answer {
             Answer::Value(value) => {
                 hart.x[abi::A0] = value;

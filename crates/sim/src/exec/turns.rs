@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::checkpoint::{Checked, MOST, require};
 use crate::engine::Cycle;
 
 /// Nanoseconds of a turn: the tenth part of a millisecond. Linux's shortest turn is 750 us
@@ -24,6 +25,21 @@ pub struct Turns {
 impl Turns {
     pub fn new(cores: usize) -> Turns {
         Turns { holders: vec![None; cores], ends: vec![0; cores] }
+    }
+
+    /// Checks what was read: a thread that has a core runs, and belongs there.
+    pub fn check(&self, is_running: impl Fn(usize) -> bool) -> Checked {
+        let Turns { holders, ends } = self;
+        require(!holders.is_empty() && ends.len() == holders.len(), || {
+            format!("turns.ends: has {} entries for {} cores", ends.len(), holders.len())
+        })?;
+        for (core, &holder) in holders.iter().enumerate() {
+            let is_sound =
+                holder.is_none_or(|holder| self.core_of(holder) == core && is_running(holder));
+            require(is_sound, || format!("turns.holders[{core}]: {holder:?} does not run there"))?;
+        }
+        let late = ends.iter().position(|&end| end >= MOST);
+        require(late.is_none(), || format!("turns.ends: core {late:?} has one after all runs"))
     }
 
     pub const fn cores(&self) -> usize {

@@ -181,7 +181,7 @@ impl<N: Node> Rack<N> {
     /// Simulates all nodes from cycle `next` on for an epoch, or up to and including cycle `end` if that is
     /// less; then lets their packets travel. Returns the last cycle.
     pub(crate) fn epoch(&mut self, next: Cycle, end: Cycle) -> Cycle {
-        let last = end.min(next + self.latency_cycles - 1);
+        let last = end.min(next.saturating_add(self.latency_cycles - 1));
         self.nodes.advance(last);
         self.exchange();
         last

@@ -2,6 +2,8 @@
 //! transaction table, page tables, segments, local buffers and queues in the node's memory. All pages are
 //! pinned; nothing of this takes simulated time.
 
+use std::collections::HashSet;
+
 use rackmem_abi::{CQ_ENTRY_BYTES, LINE_BYTES, Status, WQ_ENTRY_BYTES};
 use rackmem_rmc::itt::Entry;
 use rackmem_rmc::{Bounds, Rights};
@@ -113,8 +115,7 @@ impl Driver {
         let bytes = self.format.leaf_bytes(level);
         assert!(virt % bytes == 0 && phys % bytes == 0, "pages are aligned to their size");
         assert!(self.format.is_user(virt), "no application has address {virt:#x}");
-        let writes = if rights == Rights::ReadWrite { WRITE | DIRTY } else { 0 };
-        let entry = leaf_entry(phys, READ | USER | ACCESSED | writes);
+        let entry = leaf_entry(phys, leaf_bits(rights));
         let address = self.table(space.root, virt, level, image);
         image.write(address, entry);
     }
@@ -131,6 +132,56 @@ impl Driver {
     /// [`Fault`] if there is none.
     pub fn walk(&self, space: Space, virt: u64, image: &impl Image) -> Result<Mapping, Fault> {
         page::walk(self.format, space.root, virt, |address| image.read(address))
+    }
+
+    /// All mappings of an address space, ascending, and the physical addresses of its tables, of which those below the
+    /// root are in that range of memory.
+    ///
+    /// # Errors
+    /// [`Fault`] if an entry is none, or a table has two places.
+    pub fn tables(
+        &self,
+        space: Space,
+        within: std::ops::Range<u64>,
+        image: &impl Image,
+    ) -> Result<(Vec<Mapping>, HashSet<u64>), Fault> {
+        let mut found = (Vec::new(), HashSet::from([space.root]));
+        self.collect((space.root, LEVELS - 1, 0), &within, image, &mut found)?;
+        Ok(found)
+    }
+
+    fn collect(
+        &self,
+        (table, level, from): (u64, u32, u64),
+        within: &std::ops::Range<u64>,
+        image: &impl Image,
+        found: &mut (Vec<Mapping>, HashSet<u64>),
+    ) -> Result<(), Fault> {
+        let page = self.format.page_bytes();
+        for index in 0..page / 8 {
+            let (entry, virt) =
+                (image.read(table + index * 8), from + index * self.format.leaf_bytes(level));
+            if entry == 0 {
+                continue;
+            }
+            match self.format.step(entry, level, virt)? {
+                Step::Leaf(mapping) => found.0.push(mapping),
+                Step::Table(next) => {
+                    let is_there = within.contains(&next) && within.end - next >= page;
+                    if !is_there || !found.1.insert(next) {
+                        return Err(Fault);
+                    }
+                    self.collect((next, level - 1, virt), within, image, found)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The mapping of a page of the lowest level, as [`Driver::map`] makes it.
+    pub const fn mapping(&self, virt: u64, (phys, rights): (u64, Rights)) -> Mapping {
+        let shift = self.format.page_bytes().trailing_zeros();
+        Mapping { virt, phys, shift, bits: leaf_bits(rights) | VALID }
     }
 
     /// Opens this node's segment of a context: `bytes` bytes from `base` on, which are mapped.
@@ -252,6 +303,12 @@ impl Driver {
         assert!(ctx_id < self.registers.ct_entries, "the table has no context {ctx_id}");
         self.registers.ct_base + u64::from(ctx_id) * CT_ENTRY_BYTES
     }
+}
+
+/// The bits of a leaf for an application that may do so much.
+const fn leaf_bits(rights: Rights) -> u64 {
+    let writes = if matches!(rights, Rights::ReadWrite) { WRITE | DIRTY } else { 0 };
+    READ | USER | ACCESSED | writes
 }
 
 fn write_words(image: &mut impl Image, address: u64, words: &[u64]) {

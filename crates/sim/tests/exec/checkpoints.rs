@@ -21,22 +21,22 @@ pub(super) fn words(args: &[&str]) -> Vec<String> {
     args.iter().map(|&arg| arg.to_owned()).collect()
 }
 
-fn options(folder: &Path) -> Options<'static> {
+pub(super) fn options(folder: &Path) -> Options<'static> {
     let folder = Some(folder.to_owned());
     Options { folder, max_cycles: Some(500_000_000), ..Options::default() }
 }
 
 /// A folder with what `state_test` reads.
-fn folder() -> tempfile::TempDir {
+pub(super) fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let lines: String = (1..=200).map(|number| format!("{number}\n")).collect();
     fs::write(folder.path().join("in"), lines).unwrap();
     folder
 }
 
-const STATE_TEST: [&str; 3] = ["state_test", "in", "out"];
+pub(super) const STATE_TEST: [&str; 3] = ["state_test", "in", "out"];
 
-fn taken(machine: &Machine, args: &[&str], part: Part, folder: &Path) -> Checkpoint {
+pub(super) fn taken(machine: &Machine, args: &[&str], part: Part, folder: &Path) -> Checkpoint {
     let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
     let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
     begun(part::checkpoint(machine, &job, part, options(folder)))

@@ -19,7 +19,7 @@ const EVENT_BYTES: u64 = 16;
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Interest {
     /// The open file behind the descriptor: a closed one is not watched any more.
-    file: u32,
+    pub file: u32,
     events: u32,
     data: u64,
     /// Events that were reported and are still there, of an interest in changes.
@@ -56,9 +56,9 @@ impl Files {
         let key = descriptor as u32;
         let file = self.table.slot(descriptor)?.file;
         match self.table.get(descriptor)? {
-            Open::File(_) | Open::Folder(..) | Open::Text(..) => return Err(Errno::PERM),
             // Chains of them could be rings.
             Open::Epoll(_) => return Err(Errno::INVAL),
+            open if !open.can_be_watched() => return Err(Errno::PERM),
             _ => {}
         }
         let is_known = self.interests(epoll)?.get(&key).is_some_and(|known| known.file == file);

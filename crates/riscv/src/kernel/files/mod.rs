@@ -21,6 +21,7 @@ mod transfer;
 
 use serde::{Deserialize, Serialize};
 
+use super::saved::Checked;
 use super::synthetic::Process;
 use super::{Context, Errno, Result, number};
 use table::Table;
@@ -46,6 +47,11 @@ impl Files {
     pub(super) fn new(seed: u64) -> Files {
         let current = crate::host::FOLDER.to_owned();
         Files { table: Table::default(), current, random: seed }
+    }
+
+    /// Checks what was read.
+    pub(super) fn check(&self) -> Checked {
+        self.table.check().map_err(|wrong| format!("files.table.{wrong}"))
     }
 
     pub(super) fn call(

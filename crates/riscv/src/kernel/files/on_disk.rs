@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 
 use super::Files;
 use super::table::{APPEND, Open, OpenFile, WRITE_ONLY};
-use crate::kernel::{Host, Kernel, OpenMode, Opened};
+use crate::kernel::{Host, Kernel, Kind, OpenMode, Opened};
 
 /// A file of the host that is open.
 pub(super) struct OnDisk {
@@ -43,6 +43,10 @@ impl OnDisk {
             append: flags & APPEND != 0,
             ..OpenMode::default()
         };
+        // To open a pipe could wait for ever.
+        if host.status(&self.name, true)?.kind != Kind::File {
+            return Err(io::Error::other("is no file any more"));
+        }
         let Opened::File(mut file, status) = host.open(&self.name, mode)? else {
             return Err(io::ErrorKind::IsADirectory.into());
         };

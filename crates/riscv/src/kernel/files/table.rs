@@ -8,10 +8,14 @@ use super::epoll::Interests;
 use super::on_disk::OnDisk;
 use super::pipes::Pipe;
 use super::{Errno, Result, Way};
+use crate::kernel::saved::{Checked, require};
 use crate::kernel::{Entry, Kind, Status, Stream};
 
 /// Open files of a process, at most.
 const MOST_FILES: usize = 1024;
+
+/// Open files and pipes over the life of a process are fewer, so that no number comes again.
+const LAST_FILE: u32 = 1 << 31;
 
 pub(super) const WRITE_ONLY: u64 = 1;
 pub(super) const READ_WRITE: u64 = 2;
@@ -91,7 +95,61 @@ impl Default for Table {
     }
 }
 
+impl Open {
+    /// Whether `epoll` can watch it.
+    pub(super) const fn can_be_watched(&self) -> bool {
+        !matches!(self, Open::File(_) | Open::Folder(..) | Open::Text(..) | Open::Epoll(_))
+    }
+}
+
 impl Table {
+    /// Checks what was read: numbers refer to what is there, and new ones are free.
+    pub(super) fn check(&self) -> Checked {
+        let Table { descriptors, files, pipes, last } = self;
+        let used = files.keys().chain(pipes.keys()).max().copied().unwrap_or(0);
+        require((used..LAST_FILE).contains(last), || {
+            format!("last: is {last}, must be {used} to {}", LAST_FILE - 1)
+        })?;
+        require(descriptors.len() <= MOST_FILES && files.len() <= MOST_FILES, || {
+            format!("descriptors: has more than {MOST_FILES} entries, or files has")
+        })?;
+        for (at, slot) in descriptors.iter().enumerate() {
+            require(slot.is_none_or(|slot| files.contains_key(&slot.file)), || {
+                format!("descriptors[{at}].file: no open file has this number")
+            })?;
+        }
+        files.iter().try_for_each(|(number, file)| {
+            self.check_file(file).map_err(|wrong| format!("files.{number}.{wrong}"))
+        })
+    }
+
+    fn check_file(&self, file: &OpenFile) -> Checked {
+        const LONGEST_NAME: usize = 255;
+        match &file.open {
+            Open::Pipe(number, _) => require(self.pipes.contains_key(number), || {
+                format!("open: there is no pipe {number}")
+            }),
+            Open::Event { count, .. } => {
+                require(*count < u64::MAX, || format!("open.count: is {count}, which is too many"))
+            }
+            Open::Folder(_, entries, _) => {
+                let is_short = |entry: &Entry| entry.name.len() <= LONGEST_NAME;
+                require(entries.iter().all(is_short), || {
+                    format!("open: an entry's name has more than {LONGEST_NAME} bytes")
+                })
+            }
+            // Chains of them could be rings.
+            Open::Epoll(interests) => interests.iter().try_for_each(|(at, interest)| {
+                let watched = self.files.get(&interest.file);
+                let is_sound = watched.is_none_or(|file| file.open.can_be_watched());
+                require(is_sound && interest.file <= self.last, || {
+                    format!("open.{at}.file: {} cannot be watched", interest.file)
+                })
+            }),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn slot(&mut self, descriptor: u64) -> Result<&mut Descriptor> {
         let slot = self.descriptors.get_mut(descriptor as u32 as usize);
         slot.and_then(Option::as_mut).ok_or(Errno::BADF)

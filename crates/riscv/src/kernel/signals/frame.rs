@@ -76,7 +76,8 @@ pub(super) fn push(
     state.x[abi::A0] = info.signal.into();
     state.x[abi::A0 + 1] = frame;
     state.x[abi::A0 + 2] = frame + INFO_BYTES as u64;
-    state.pc = action.handler;
+    // As by `sret`: no instruction begins at an odd address.
+    state.pc = action.handler & !1;
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use self::frame::Info;
 use self::numbers::{SIGKILL, SIGSEGV, SIGSTOP, is_harmless};
+use super::saved::{Checked, require};
 use super::{Context, Errno, Result, UserMemory, number};
 use crate::hart::{Hart, abi};
 use crate::space::{PAGE, Permissions};
@@ -110,6 +111,24 @@ impl Signals {
             threads: Vec::new(),
             trampoline: None,
         }
+    }
+
+    /// Checks what was read, of a process with so many threads at most.
+    pub(super) fn check(&self, most_threads: usize) -> Checked {
+        let Signals { actions, threads, trampoline } = self;
+        require(actions.len() == LAST as usize + 1, || {
+            format!("signals.actions: has {} entries, must be {}", actions.len(), LAST + 1)
+        })?;
+        require(threads.len() <= most_threads, || {
+            format!(
+                "signals.threads: has {} entries, must be {most_threads} at most",
+                threads.len()
+            )
+        })?;
+        let expected = super::memory::TRAMPOLINE;
+        require(trampoline.is_none_or(|at| at == expected), || {
+            format!("signals.trampoline: must be {expected}, or null")
+        })
     }
 
     fn thread(&mut self, hart: usize) -> &mut Thread {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::{Checkpoint, Head};
+use super::Checkpoint;
 
 /// The first line: the format and its version.
 const NAME: &[u8] = b"rackmem checkpoint 2\n";
@@ -32,7 +32,7 @@ impl Checkpoint {
 
     fn write_parts(&self, file: File) -> io::Result<()> {
         let mut file = BufWriter::new(file);
-        let parts = [self.head.as_bytes(), &self.program];
+        let parts = [self.text.as_bytes(), &self.program];
         let parts: Vec<&[u8]> =
             parts.into_iter().chain(self.contents.iter().map(Vec::as_slice)).collect();
         let mut lengths = (parts.len() as u64).to_le_bytes().to_vec();
@@ -94,12 +94,9 @@ fn read(file: &mut impl Read, size: u64) -> Result<Checkpoint, String> {
     let contents = parts.split_off(2);
     let program = parts.pop().unwrap_or_default();
     let head = String::from_utf8(parts.pop().unwrap_or_default());
-    let head = head.map_err(|error| error.to_string())?;
-    let found: Head = serde_json::from_str(&head).map_err(|error| error.to_string())?;
-    if found.nodes.len() != contents.len() {
-        return Err(damaged(io::ErrorKind::InvalidData.into()));
-    }
-    Ok(Checkpoint { head, program, contents })
+    let head = head.map_err(|error| format!("head: {error}"));
+    let read = head.and_then(|head| Checkpoint::read_from(head, program, contents));
+    read.map_err(|wrong| format!("{wrong}; no checkpoint has that: take it again"))
 }
 
 fn read_length(file: &mut impl Read, digest: &mut Sha256) -> io::Result<u64> {

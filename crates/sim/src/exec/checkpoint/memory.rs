@@ -1,11 +1,13 @@
 //! The memory of a node's process.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use rackmem_riscv::space::{PAGE, Permissions};
+use rackmem_riscv::space::{PAGE, Permissions, TOP};
 use serde::{Deserialize, Serialize};
 
+use super::check::{Checked, MOST, require};
+use super::pack;
 use crate::chip::Chip;
 use crate::chip::layout::{BLOCK_BYTES, Line};
 use crate::chip::mmu::Page;
@@ -27,6 +29,8 @@ pub struct Memory {
     free: Vec<u64>,
     /// Virtual and physical address, permissions.
     pages: Vec<(u64, u64, Permissions)>,
+    /// Likewise of pages with queues, which have no place in the tables; two may share one.
+    queues: Vec<(u64, u64, Permissions)>,
     /// Physical addresses of the pages that are not zero, whose contents are elsewhere.
     places: Vec<u64>,
 }
@@ -40,78 +44,178 @@ pub enum Places {
 }
 
 impl Memory {
-    /// Of a node, and the contents of its pages.
-    pub fn save(pages: &Pages, chip: &mut Chip) -> (Memory, Vec<u8>) {
+    /// Of a node whose process has queues on these pages, and the contents of its pages. Tables of the network interface
+    /// are made anew where the program goes on.
+    pub fn save(pages: &Pages, queues: &[u64], chip: &mut Chip) -> (Memory, Vec<u8>) {
+        let entry =
+            |(address, Page { phys, permissions }): (u64, Page)| (address, phys, permissions);
+        let of_process = chip.wires.mmu.pages().into_iter().map(entry);
+        let (queues, of_process) =
+            of_process.partition::<Vec<_>, _>(|(address, ..)| queues.contains(address));
+        let tables = pages.tables(chip);
+        let frame = |phys: u64| phys / pages.page_bytes() * pages.page_bytes();
+        let own = of_process.iter().map(|&(_, phys, _)| frame(phys)).chain(tables);
+        let own: HashSet<u64> = own.collect();
+        let rings: HashSet<u64> = queues.iter().map(|&(_, phys, _)| phys).collect();
         let mut places = Vec::new();
         let mut contents = Vec::new();
         for (address, bytes) in pages::image(chip).pages() {
-            places.push(address);
-            contents.extend(bytes);
+            if own.contains(&frame(address)) || rings.contains(&address) {
+                places.push(address);
+                pack::pack(&bytes, &mut contents);
+            }
         }
-        let entry =
-            |(address, Page { phys, permissions }): (u64, Page)| (address, phys, permissions);
         let memory = Memory {
             fresh: pages.fresh.clone(),
             page_bytes: pages.page_bytes(),
             next: pages.driver.free().start,
             free: pages.free.clone(),
-            pages: chip.wires.mmu.pages().into_iter().map(entry).collect(),
+            pages: of_process,
+            queues,
             places,
         };
         (memory, contents)
     }
 
-    /// Puts it into the memory of a node that has nothing yet. These pages of the process are queues.
+    /// Puts it into the memory of a node that has nothing yet.
     ///
     /// # Errors
     /// There is no room for it; or it is not as it was saved.
     pub fn restore(
         &self,
         contents: &[u8],
-        queues: &[u64],
         pages: &mut Pages,
         chip: &mut Chip,
     ) -> Result<Places, ExecError> {
-        if !self.is_sound(contents) {
-            let why = "a page is where there is no memory; take the checkpoint again";
-            return Err(ExecError::Checkpoint(why.to_owned()));
-        }
         let is_same = (&pages.fresh, pages.page_bytes()) == (&self.fresh, self.page_bytes);
         if is_same {
-            self.keep(contents, pages, chip);
-            return Ok(Places::Same);
+            let kept = self.keep(contents, pages, chip);
+            return kept.map(|()| Places::Same).map_err(|wrong| {
+                ExecError::Checkpoint(format!("memory: {wrong}; take the checkpoint again"))
+            });
         }
-        self.move_to(contents, queues, pages, chip).map_err(ExecError::Machine)
+        self.move_to(contents, pages, chip).map_err(ExecError::Machine)
     }
 
-    /// Whether all pages are whole and in the memory that it is of.
-    fn is_sound(&self, contents: &[u8]) -> bool {
-        let is_place = |&phys: &u64| phys % PAGE == 0 && phys < self.fresh.end;
-        let free = (self.fresh.start..=self.fresh.end).contains(&self.next);
-        free && contents.len() as u64 == self.places.len() as u64 * PAGE
-            && self.places.iter().chain(&self.free).all(is_place)
-            && self.pages.iter().all(|(address, phys, _)| address % PAGE == 0 && is_place(phys))
+    /// The end of physical memory.
+    pub const fn end(&self) -> u64 {
+        self.fresh.end
+    }
+
+    /// Lines of memory that the program could get.
+    pub const fn lines(&self) -> Range<Line> {
+        self.fresh.start / BLOCK_BYTES..self.fresh.end / BLOCK_BYTES
+    }
+
+    /// Checks what was read, with the contents of so many pages.
+    pub fn check(&self, contents: &[u8]) -> Checked {
+        let Memory { fresh, page_bytes, next, places, .. } = self;
+        require(fresh.end < MOST && (fresh.start..=fresh.end).contains(next), || {
+            format!("memory.next: is {next:#x}, must be within {fresh:#x?}")
+        })?;
+        require(matches!(page_bytes, 4096 | 8192), || {
+            format!("memory.page_bytes: is {page_bytes}, must be 4096 or 8192")
+        })?;
+        let mut free_from = 0;
+        for (at, &place) in places.iter().enumerate() {
+            let is_place = place % PAGE == 0 && (free_from..fresh.end).contains(&place);
+            require(is_place, || format!("memory.places[{at}]: no further page is at {place:#x}"))?;
+            free_from = place + PAGE;
+        }
+        let pages = pack::pages(contents).filter(|page| pack::is_page(page)).count();
+        let bytes: usize = pack::pages(contents).map(|page| 2 + page.len()).sum();
+        require(pages == places.len() && bytes == contents.len(), || {
+            format!("memory.places: has {} entries, and there are {pages} pages", places.len())
+        })?;
+        let checked = self.frames().and_then(|frames| self.rings(&frames));
+        checked.map_err(|wrong| format!("memory.{wrong}")).map(|_| ())
+    }
+
+    /// Physical addresses of the node's pages that the program has or gave back, and the virtual ones of those it has:
+    /// none is twice there.
+    fn frames(&self) -> Result<HashMap<u64, Option<u64>>, String> {
+        let (mut frames, mut last) = (HashMap::new(), None);
+        let is_frame = |frame: u64| {
+            let within = frame >= self.fresh.start && frame + self.page_bytes <= self.next;
+            frame % self.page_bytes == 0 && within
+        };
+        for (at, &(address, phys, _)) in self.pages.iter().enumerate() {
+            let part = address % self.page_bytes;
+            let frame = phys.checked_sub(part).filter(|&frame| is_frame(frame.min(MOST)));
+            let page = (address - part, frame);
+            // The parts of one page of the node follow each other.
+            let is_next = last.is_none_or(|(before, (whole, its_frame))| {
+                address > before && (whole != page.0 || its_frame == frame)
+            });
+            let is_own = frame
+                .is_some_and(|frame| *frames.entry(frame).or_insert(Some(page.0)) == Some(page.0));
+            require(address % PAGE == 0 && address < TOP && is_next && is_own, || {
+                format!("pages[{at}]: {address:#x} cannot be at {phys:#x}")
+            })?;
+            last = Some((address, page));
+        }
+        for (at, &frame) in self.free.iter().enumerate() {
+            require(is_frame(frame.min(MOST)) && frames.insert(frame, None).is_none(), || {
+                format!("free[{at}]: no free page is at {frame:#x}")
+            })?;
+        }
+        Ok(frames)
+    }
+
+    /// Physical addresses of the pages with queues, of which the program has no page of the node in these frames.
+    fn rings(&self, frames: &HashMap<u64, Option<u64>>) -> Result<HashSet<u64>, String> {
+        let mut virt: HashSet<u64> = self.pages.iter().map(|&(address, ..)| address).collect();
+        for (at, &(address, phys, _)) in self.queues.iter().enumerate() {
+            let is_page = address % PAGE == 0 && address < TOP && virt.insert(address);
+            let is_memory = phys % PAGE == 0 && phys >= self.fresh.start && phys < self.next;
+            let frame = phys / self.page_bytes * self.page_bytes;
+            require(is_page && is_memory && !frames.contains_key(&frame), || {
+                format!("queues[{at}]: {address:#x} cannot be at {phys:#x}")
+            })?;
+        }
+        Ok(self.queues.iter().map(|&(_, phys, _)| phys).collect())
     }
 
     fn contents<'a>(&'a self, contents: &'a [u8]) -> impl Iterator<Item = (u64, &'a [u8])> {
-        self.places.iter().copied().zip(contents.chunks(PAGE as usize))
+        self.places.iter().copied().zip(pack::pages(contents))
     }
 
-    fn keep(&self, contents: &[u8], pages: &mut Pages, chip: &mut Chip) {
-        for (phys, bytes) in self.contents(contents) {
-            pages::image(chip).write_bytes(phys, bytes);
-        }
+    fn keep(&self, contents: &[u8], pages: &mut Pages, chip: &mut Chip) -> Checked {
+        let frames = self.frames()?;
+        let rings = self.rings(&frames)?;
         for &(address, phys, permissions) in &self.pages {
             chip.wires.mmu.set(address, Some(Page { phys, permissions }));
         }
         pages.driver.restore(self.next);
         pages.free.clone_from(&self.free);
+        // What is before the tables is the network interface's, and is made anew.
+        let root = pages.space.root;
+        for (phys, bytes) in self.contents(contents).filter(|&(phys, _)| phys >= root) {
+            pages::image(chip).write_bytes(phys, &pack::unpack(bytes));
+        }
+        let tables = pages.check_tables(chip)?;
+        let stray = self.places.iter().filter(|&&phys| phys >= root).find(|&&phys| {
+            let frame = phys / self.page_bytes * self.page_bytes;
+            let is_own = tables.contains(&frame) || matches!(frames.get(&frame), Some(Some(_)));
+            !is_own && !rings.contains(&phys)
+        });
+        let is_ring =
+            |table| (0..self.page_bytes / PAGE).any(|at| rings.contains(&(table + at * PAGE)));
+        let mut tables = tables.iter();
+        let shared = tables.find(|&table| frames.contains_key(table) || is_ring(*table));
+        for &(address, phys, permissions) in &self.queues {
+            Pages::map_physical(chip, address, phys, PAGE, permissions);
+        }
+        require(stray.is_none() && shared.is_none(), || {
+            format!(
+                "places: a page is of a table and of the program, or of none: {stray:x?} {shared:x?}"
+            )
+        })
     }
 
     fn move_to(
         &self,
         contents: &[u8],
-        queues: &[u64],
         pages: &mut Pages,
         chip: &mut Chip,
     ) -> Result<Places, String> {
@@ -119,17 +223,16 @@ impl Memory {
         by_place.sort_unstable_by_key(|&(_, phys, _)| phys);
         let mut moved = HashMap::new();
         for &(address, phys, permissions) in &by_place {
-            if queues.contains(&address) {
-                // Rings may share a page of memory, which the process has twice then.
-                let known = moved.get(&(phys / PAGE)).map(|page| page * PAGE);
-                if let Some(phys) = known.or_else(|| pages.frame_of_queues()) {
-                    Pages::map_physical(chip, address, phys, PAGE, permissions);
-                }
-            } else {
-                pages.map(chip, address, PAGE, permissions);
-            }
+            pages.map(chip, address, PAGE, permissions);
             if let Some(page) = chip.wires.mmu.page(address) {
                 moved.insert(phys / PAGE, page.phys / PAGE);
+            }
+        }
+        for &(address, phys, permissions) in &self.queues {
+            let known = moved.get(&(phys / PAGE)).map(|page| page * PAGE);
+            if let Some(place) = known.or_else(|| pages.frame_of_queues()) {
+                Pages::map_physical(chip, address, place, PAGE, permissions);
+                moved.insert(phys / PAGE, place / PAGE);
             }
         }
         if pages.is_exhausted {
@@ -140,7 +243,7 @@ impl Memory {
         for (phys, bytes) in self.contents(contents) {
             // Other pages are tables, which have been made anew.
             if let Some(page) = moved.get(&(phys / PAGE)) {
-                pages::image(chip).write_bytes(page * PAGE, bytes);
+                pages::image(chip).write_bytes(page * PAGE, &pack::unpack(bytes));
             }
         }
         Ok(Places::Moved(moved))

@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `node` | the state of a node: kernel, threads, cores |
 //! | `memory` | its memory, and the places of its pages |
+//! | `pack` | pages without their zeros |
 //! | `file` | the format of the file |
+//! | `check` | checks of what was read from one |
 //!
 //! It holds what the program has done, and nothing of the machine: memory, registers, the kernel, and when each line
 //! was last touched. So it is taken where a fast-forward from the begin of the program ends, before any cache has seen
@@ -17,9 +19,13 @@
 //! Where the memory of the machine begins and ends at the same places as before, pages keep theirs. Otherwise, as with
 //! another number of cores, they get others in the same order.
 
+mod check;
 mod file;
+#[cfg(fuzzing)]
+mod fuzz;
 mod memory;
 mod node;
+mod pack;
 
 use std::fmt;
 
@@ -29,21 +35,23 @@ use super::part::Part;
 use super::{ExecError, Job};
 use crate::engine::Cycle;
 use crate::machine::Machine;
+pub(super) use check::{Checked, MOST, require};
 pub(super) use memory::{Memory, Places};
-pub(super) use node::{Clock, State};
+pub(super) use node::{Clock, NEVER, State};
 
 /// The state of a program.
 #[derive(Clone)]
 pub struct Checkpoint {
-    /// Of the run: a [`Head`] as JSON, because a kernel with open files cannot be copied.
-    head: String,
+    head: Head,
+    /// The head as JSON, as a file has it.
+    text: String,
     program: Vec<u8>,
     /// Contents of the pages, by node.
     contents: Vec<Vec<u8>>,
 }
 
 /// The program, and what it has come to.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Head {
     pub taken: Taken,
     pub part: Part,
@@ -70,49 +78,57 @@ pub struct Taken {
 impl Checkpoint {
     /// The place at which it was taken.
     pub fn taken(&self) -> Taken {
-        self.open().0.taken
+        self.head.taken.clone()
     }
 
     /// The part of the program that was to be measured; it begins here.
     pub fn part(&self) -> Part {
-        self.open().0.part
+        self.head.part
     }
 
     /// Bytes of the whole: what a file of it has.
     pub fn size_bytes(&self) -> usize {
-        self.head.len() + self.program.len() + self.contents.iter().map(Vec::len).sum::<usize>()
+        self.text.len() + self.program.len() + self.contents.iter().map(Vec::len).sum::<usize>()
     }
 
     /// Does something with the program, as a job.
     pub fn with_job<T>(&self, work: impl FnOnce(&Job<'_>) -> T) -> T {
-        let (head, _) = self.open();
-        work(&head.job(&self.program, self.contents.len() as u16))
+        work(&self.job())
     }
 
     pub(super) fn new(
-        head: &Head,
+        head: Head,
         program: &[u8],
         contents: Vec<Vec<u8>>,
     ) -> Result<Checkpoint, ExecError> {
-        let head = serde_json::to_string(head);
-        let head = head.map_err(|error| ExecError::Checkpoint(error.to_string()))?;
-        Ok(Checkpoint { head, program: program.to_vec(), contents })
+        let text = serde_json::to_string(&head);
+        let text = text.map_err(|error| ExecError::Checkpoint(error.to_string()))?;
+        Ok(Checkpoint { head, text, program: program.to_vec(), contents })
     }
 
-    /// The head, and the contents of each node's pages.
-    pub(super) fn open(&self) -> (Head, &[Vec<u8>]) {
-        let head = serde_json::from_str(&self.head);
-        (head.expect("a head was written from one, or has been tried"), &self.contents)
+    /// What was read: the head as JSON, the program, and the contents of each node's pages.
+    fn read_from(
+        text: String,
+        program: Vec<u8>,
+        contents: Vec<Vec<u8>>,
+    ) -> Result<Checkpoint, String> {
+        let head: Head = check::parse(&text)?;
+        head.check(&contents)?;
+        Ok(Checkpoint { head, text, program, contents })
     }
 
-    pub(super) fn program(&self) -> &[u8] {
-        &self.program
+    pub(super) const fn head(&self) -> &Head {
+        &self.head
     }
-}
 
-impl Head {
-    pub(super) fn job<'a>(&'a self, program: &'a [u8], nodes: u16) -> Job<'a> {
-        Job { program, args: &self.args, env: &self.env, nodes }
+    /// The contents of each node's pages.
+    pub(super) fn contents(&self) -> &[Vec<u8>] {
+        &self.contents
+    }
+
+    pub(super) fn job(&self) -> Job<'_> {
+        let Head { args, env, nodes, .. } = &self.head;
+        Job { program: &self.program, args, env, nodes: nodes.len() as u16 }
     }
 }
 

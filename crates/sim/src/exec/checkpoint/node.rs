@@ -5,6 +5,7 @@ use rackmem_riscv::kernel::Kernel;
 use serde::{Deserialize, Serialize};
 
 use super::Memory;
+use super::check::{self, Checked, require};
 use crate::chip::cpu;
 use crate::cpu::Stats;
 use crate::engine::Cycle;
@@ -12,8 +13,14 @@ use crate::exec::device;
 use crate::exec::system::Thread;
 use crate::exec::turns::Turns;
 
+/// Threads of a process, at most: as many as its kernel has.
+const MOST_THREADS: usize = 1024;
+
+/// A cycle that no run comes to.
+pub const NEVER: Cycle = 1 << 62;
+
 /// The process of a node, and its cores.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
     /// A [`Kernel`], which owns open files and so is not copied.
     pub kernel: serde_json::Value,
@@ -32,8 +39,73 @@ pub struct State {
 }
 
 impl State {
+    /// # Errors
+    /// It is none: the field and what is wrong with it.
     pub fn kernel(&self) -> Result<Kernel, String> {
-        Kernel::deserialize(&self.kernel).map_err(|error| error.to_string())
+        let kernel = Kernel::deserialize(&self.kernel);
+        // Only text has places that errors can name.
+        kernel.or_else(|_| check::parse(&self.kernel.to_string()))
+    }
+
+    /// Instructions that its cores have executed.
+    pub fn executed(&self) -> u64 {
+        let cores = self.cores.iter().flatten().map(cpu::State::executed);
+        let counted =
+            self.counted.iter().map(|stats| stats.retired.saturating_add(stats.fast_forwarded));
+        cores.chain(counted).fold(0, u64::saturating_add)
+    }
+
+    /// Checks what was read of a checkpoint that was taken in this cycle.
+    pub fn check(&self, cycle: Cycle) -> Checked {
+        let in_kernel = |wrong: String| format!("kernel.{wrong}");
+        let kernel = self.kernel().map_err(in_kernel)?;
+        kernel.check(self.memory.end()).map_err(in_kernel)?;
+        self.host.check().map_err(|wrong| format!("host.{wrong}"))?;
+        self.device.check().map_err(|wrong| format!("device.{wrong}"))?;
+        match self.ended {
+            Some(at) => self.check_ended(at, cycle),
+            None => self.check_threads(&kernel, cycle),
+        }?;
+        self.check_cores()
+    }
+
+    fn check_ended(&self, at: Cycle, cycle: Cycle) -> Checked {
+        let has_ended = at <= cycle && self.threads.iter().all(Thread::is_idle);
+        let has_ended = has_ended && self.cores.iter().all(Option::is_none);
+        require(has_ended, || format!("ended: is {at} in cycle {cycle}, and there are threads"))
+    }
+
+    fn check_threads(&self, kernel: &Kernel, cycle: Cycle) -> Checked {
+        let threads = &self.threads;
+        require(threads.len() <= MOST_THREADS, || {
+            format!("threads: has {} entries, must be {MOST_THREADS} at most", threads.len())
+        })?;
+        for (number, thread) in threads.iter().enumerate() {
+            let is_known = kernel.thread_id(number).is_some();
+            require(thread.is_idle() != is_known, || {
+                format!("threads[{number}]: is idle, and the kernel has it; or the other way round")
+            })?;
+            thread.check(cycle).map_err(|wrong| format!("threads[{number}].{wrong}"))?;
+        }
+        let stray = (threads.len()..MOST_THREADS).find(|&at| kernel.thread_id(at).is_some());
+        require(stray.is_none(), || format!("threads: the kernel has one more, {stray:?}"))?;
+        let is_running = |number| matches!(threads.get(number), Some(Thread::Running));
+        self.turns.check(is_running)
+    }
+
+    /// Each core has a place, and those with a thread that runs are there.
+    fn check_cores(&self) -> Checked {
+        let cores = &self.cores;
+        require(cores.len() == self.turns.cores() && cores.len() <= usize::from(u16::MAX), || {
+            format!("cores: has {} entries for turns of {}", cores.len(), self.turns.cores())
+        })?;
+        for (number, core) in cores.iter().enumerate() {
+            let is_there = core.is_some() || self.turns.holder(number).is_none();
+            require(is_there, || format!("cores[{number}]: is null, and has a thread that runs"))?;
+            let checked = core.as_ref().map_or(Ok(()), |core| core.check(self.memory.lines()));
+            checked.map_err(|wrong| format!("cores[{number}].{wrong}"))?;
+        }
+        Ok(())
     }
 
     /// The turns of its threads on so many cores.
@@ -69,7 +141,7 @@ impl Clock {
         match self.scale {
             1.0 => old,
             _ if old == Cycle::MAX => old,
-            scale => (old as f64 * scale).ceil() as Cycle,
+            scale => ((old as f64 * scale).ceil() as Cycle).min(NEVER),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::chip::Chip;
 use crate::chip::ni::Ni;
 use crate::engine::Cycle;
 use crate::exec::ExecError;
-use crate::exec::checkpoint::{Clock, Places};
+use crate::exec::checkpoint::{Checked, Clock, MOST, require};
 use crate::exec::controller::{self, Queues, Segment};
 use crate::exec::pages::{Pages, User, image};
 
@@ -48,10 +48,37 @@ struct Pair {
 }
 
 impl State {
-    /// Pages of queues, which the process has and its address space in the RMC has not.
-    pub fn queue_pages(&self) -> impl Iterator<Item = u64> {
-        let rings = self.queue_pairs.iter().flatten().flat_map(|pair| &pair.rings);
-        rings.map(|&(address, ..)| address / PAGE * PAGE)
+    /// Checks what was read.
+    pub fn check(&self) -> Checked {
+        let nodes = self.ended.len();
+        for (ctx_id, context) in self.contexts.iter().enumerate() {
+            let Context { segment, peers, .. } = context;
+            let is_sound = segment.as_ref().is_none_or(|segment| {
+                segment.address % PAGE == 0 && segment.bytes % PAGE == 0 && segment.bytes < MOST
+            });
+            require(is_sound && peers.len() == nodes, || {
+                format!("contexts[{ctx_id}]: has no such segment, or other nodes than {nodes}")
+            })?;
+        }
+        for (at, &(cycle, from, notice)) in self.arriving.iter().enumerate() {
+            let is_of_context = match notice {
+                Notice::Joined(ctx_id) => usize::from(ctx_id) < self.contexts.len(),
+                Notice::Ended => true,
+            };
+            require(cycle < MOST && usize::from(from) < nodes && is_of_context, || {
+                format!("arriving[{at}]: no node {from} says so in cycle {cycle}")
+            })?;
+        }
+        for (handle, pair) in self.queue_pairs.iter().enumerate() {
+            let Some(Pair { ctx_id, entries, .. }) = pair else { continue };
+            let context = self.contexts.get(usize::from(*ctx_id));
+            let is_joined = context.is_some_and(|context| context.segment.is_some());
+            let is_size = entries.is_power_of_two() && u64::from(*entries) <= MOST_ENTRIES;
+            require(is_joined && is_size, || {
+                format!("queue_pairs[{handle}]: {entries} entries, of context {ctx_id}")
+            })?;
+        }
+        Ok(())
     }
 
     fn is_used(&self) -> bool {
@@ -108,7 +135,6 @@ impl Device {
     pub fn restore(
         &mut self,
         state: State,
-        places: &Places,
         clock: Clock,
         user: &mut User<'_>,
     ) -> Result<(), ExecError> {
@@ -121,28 +147,24 @@ impl Device {
                     .to_owned(),
             ));
         }
-        let nodes = self.ended.len();
-        if state.ended.len() != nodes
-            || !state.contexts.iter().all(|context| context.is_sound(nodes))
-        {
-            return unsound("a context of other nodes than there are");
+        if state.ended.len() != self.ended.len() {
+            let why = "device.ended: has other nodes than there are; take the checkpoint again";
+            return Err(ExecError::Checkpoint(why.to_owned()));
         }
-        let is_moved = matches!(places, Places::Moved(_));
         let notifications = state.contexts.iter().map(|context| context.notifications).collect();
         for (ctx_id, context) in state.contexts.into_iter().enumerate() {
-            self.restore_context(ctx_id, context, is_moved, user)?;
+            self.restore_context(ctx_id, context, user)?;
         }
         for pair in state.queue_pairs {
-            let pair = pair.map(|pair| self.restore_pair(&pair, is_moved, user)).transpose()?;
+            let pair = pair.map(|pair| restore_pair(&pair, user)).transpose()?;
             self.queue_pairs.push(pair);
         }
         for (at, from, notice) in state.arriving {
-            let is_known = usize::from(from) < nodes
-                && !matches!(notice, Notice::Joined(ctx) if usize::from(ctx) >= self.joined.len());
-            if !is_known {
-                return unsound("a notice of a node or of a context that is not there");
+            // On a machine with fewer contexts, nobody here is in the others.
+            if !matches!(notice, Notice::Joined(ctx_id) if usize::from(ctx_id) >= self.joined.len())
+            {
+                self.receive(clock.cycle(at), from, notice);
             }
-            self.receive(clock.cycle(at), from, notice);
         }
         self.ended = state.ended;
         controller::restore_notifications(notifications, user.chip);
@@ -153,7 +175,6 @@ impl Device {
         &mut self,
         ctx_id: usize,
         context: Context,
-        is_moved: bool,
         user: &mut User<'_>,
     ) -> Result<(), ExecError> {
         if ctx_id >= self.joined.len() {
@@ -164,43 +185,26 @@ impl Device {
                 false => Ok(()),
             };
         }
-        if is_moved {
-            let status = Status::from_code(context.status).unwrap_or(Status::NoContext);
-            controller::enter_context(ctx_id as u16, context.segment.ok_or(status), user);
-        }
+        let status = Status::from_code(context.status).unwrap_or(Status::NoContext);
+        controller::enter_context(ctx_id as u16, context.segment.ok_or(status), user);
         self.joined[ctx_id] = context.segment;
         self.peers[ctx_id] = context.peers;
         Ok(())
     }
 
-    fn restore_pair(
-        &self,
-        pair: &Pair,
-        is_moved: bool,
-        user: &mut User<'_>,
-    ) -> Result<(u16, Queues), ExecError> {
-        let &Pair { ctx_id, entries, may_write, rings } = pair;
-        let fits = entries.is_power_of_two() && u64::from(entries) <= MOST_ENTRIES;
-        let is_joined = self.joined.get(usize::from(ctx_id)).is_some_and(Option::is_some);
-        if !fits || !is_joined {
-            return unsound("a queue pair without a context, or of a size that there is not");
-        }
-        let rights = if may_write { Rights::ReadWrite } else { Rights::ReadOnly };
-        let cursors = rings.map(|(_, index, phase)| Cursor { index, phase });
-        let addresses = rings.map(|(address, ..)| address);
-        controller::reattach(ctx_id, addresses, (entries, rights), cursors, is_moved, user)
-            .map(|queues| (ctx_id, queues))
+    /// Pages of queues, which the process has and its address space in the RMC has not.
+    pub fn queue_pages(&self) -> Vec<u64> {
+        let pairs = self.queue_pairs.iter().flatten();
+        let addresses = pairs.flat_map(|(_, queues)| queues.addresses);
+        addresses.map(|address| address / PAGE * PAGE).collect()
     }
 }
 
-/// The error of a state that was never saved.
-fn unsound<T>(what: &str) -> Result<T, ExecError> {
-    Err(ExecError::Checkpoint(format!("it has {what}; take the checkpoint again")))
-}
-
-impl Context {
-    fn is_sound(&self, nodes: usize) -> bool {
-        let is_sound = |segment: &Segment| segment.address % PAGE == 0 && segment.bytes % PAGE == 0;
-        self.peers.len() == nodes && self.segment.as_ref().is_none_or(is_sound)
-    }
+fn restore_pair(pair: &Pair, user: &mut User<'_>) -> Result<(u16, Queues), ExecError> {
+    let &Pair { ctx_id, entries, may_write, rings } = pair;
+    let rights = if may_write { Rights::ReadWrite } else { Rights::ReadOnly };
+    let cursors = rings.map(|(_, index, phase)| Cursor { index, phase });
+    let addresses = rings.map(|(address, ..)| address);
+    let queues = controller::reattach(ctx_id, addresses, (entries, rights), cursors, user)?;
+    Ok((ctx_id, queues))
 }

@@ -7,14 +7,28 @@ use crate::chip::Chip;
 use crate::chip::cpu::Cpu;
 use crate::engine::Cycle;
 use crate::exec::ExecError;
-use crate::exec::checkpoint::{Clock, Memory, Places, State};
+use crate::exec::checkpoint::{Checked, Clock, Memory, NEVER, Places, State, require};
 use crate::exec::outcome::End;
 use crate::exec::pages::User;
+use crate::exec::turns::Turns;
 
 impl Thread {
+    /// Checks what was read of a checkpoint that was taken in this cycle.
+    pub fn check(&self, cycle: Cycle) -> Checked {
+        let (hart, times) = match self {
+            Thread::Idle | Thread::Running => return Ok(()),
+            Thread::Ready { hart } => (hart, [None; 2]),
+            Thread::Asleep { hart, until } => (hart, [*until; 2]),
+            Thread::Watching { hart, next, until, .. } => (hart, [Some(*next), *until]),
+        };
+        let past = times.into_iter().flatten().find(|&at| at < cycle);
+        require(past.is_none(), || format!("until: is {past:?}, which is before cycle {cycle}"))?;
+        hart.check().map_err(|wrong| format!("hart.{wrong}"))
+    }
+
     /// With the times of another clock.
     fn at(self, clock: Clock) -> Thread {
-        let at = |until: Option<Cycle>| until.map(|at| clock.cycle(at));
+        let at = |until: Option<Cycle>| until.map(|at| clock.cycle(at)).filter(|&at| at < NEVER);
         match self {
             Thread::Asleep { hart, until } => Thread::Asleep { hart, until: at(until) },
             Thread::Watching { hart, address, value, next, until } => {
@@ -38,12 +52,13 @@ impl System {
         let cores = cores.collect::<Result<Vec<_>, ()>>();
         let cores = cores.map_err(|()| "has a core that executes with timing")?;
         let device = self.device.state(&self.pages, chip)?;
-        let (memory, contents) = Memory::save(&self.pages, chip);
+        let (memory, contents) = Memory::save(&self.pages, &self.device.queue_pages(), chip);
+        let has_ended = self.end.is_some();
         let state = State {
             kernel: serde_json::to_value(&self.kernel).map_err(|error| error.to_string())?,
             host: self.host.state(),
             threads: self.threads.clone(),
-            turns: self.turns.clone(),
+            turns: if has_ended { Turns::new(cores.len()) } else { self.turns.clone() },
             cores,
             ended: self.end.as_ref().map(|(_, cycle)| *cycle),
             counted: self.counted.clone(),
@@ -69,13 +84,16 @@ impl System {
         self.kernel = state.kernel().map_err(ExecError::Checkpoint)?;
         let input = |error: io::Error| ExecError::Checkpoint(format!("standard input: {error}"));
         self.host.restore(state.host).map_err(input)?;
+        // To open files again is nothing that the program does.
+        let inputs = self.host.inputs.clone();
         self.kernel.reopen(&mut self.host).map_err(ExecError::Checkpoint)?;
+        self.host.inputs = inputs;
         self.threads = state.threads.into_iter().map(|thread| thread.at(clock)).collect();
         if self.threads.len() < cores {
             self.threads.resize(cores, Thread::Idle);
         }
         let mut user = User { pages: &mut self.pages, chip };
-        self.device.restore(state.device, places, clock, &mut user)?;
+        self.device.restore(state.device, clock, &mut user)?;
         self.end = state.ended.map(|cycle| (End::Exit(0), clock.cycle(cycle)));
         self.counted = state.counted;
         for (number, core) in (0..).zip(state.cores).take(cores) {

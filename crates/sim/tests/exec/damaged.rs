@@ -1,0 +1,303 @@
+//! Checkpoints that somebody has changed: an error that names the field, or a program that goes on, and no panic.
+
+use std::fs;
+use std::path::Path;
+
+use rackmem_sim::exec::part::{self, Part};
+use rackmem_sim::exec::{Checkpoint, Options};
+use rackmem_sim::machine::Machine;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::checkpoints::{STATE_TEST, chips, folder, options, taken};
+use super::load;
+use super::mutation::change;
+
+/// The parts of a checkpoint's file, with a way to change them: head, program, contents of nodes.
+#[derive(Clone)]
+struct Parts {
+    name: Vec<u8>,
+    head: Value,
+    others: Vec<Vec<u8>>,
+}
+
+impl Parts {
+    fn of(checkpoint: &Checkpoint, path: &Path) -> Parts {
+        checkpoint.write(path).unwrap();
+        let file = fs::read(path).unwrap();
+        let name_bytes = file.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+        let (name, rest) = file.split_at(name_bytes);
+        let word = |at: usize| u64::from_le_bytes(rest[8 * at..][..8].try_into().unwrap()) as usize;
+        let count = word(0);
+        let mut rest = &rest[8 * (1 + count) + 32..];
+        let mut others = Vec::new();
+        for length in (1..=count).map(word) {
+            let (part, behind) = rest.split_at(length);
+            others.push(part.to_vec());
+            rest = behind;
+        }
+        let head = serde_json::from_slice(&others.remove(0)).unwrap();
+        Parts { name: name.to_vec(), head, others }
+    }
+
+    /// Changes a word of a page of node 0, the page by its place among those of the file.
+    fn set_word(&mut self, place: usize, number: usize, value: u64) {
+        let (before, rest) = self.others[1].split_at(self.page_begins()[place]);
+        let (page, behind) =
+            rest[2..].split_at(usize::from(u16::from_le_bytes([rest[0], rest[1]])));
+        let mut bytes = page.iter().copied();
+        let mut words: Vec<[u8; 8]> = Vec::new();
+        while let Some(mask) = bytes.next() {
+            words.push(std::array::from_fn(|bit| {
+                if mask >> bit & 1 == 1 { bytes.next().unwrap() } else { 0 }
+            }));
+        }
+        words[number] = value.to_le_bytes();
+        let whole = [&4096u16.to_le_bytes()[..], &words.concat()].concat();
+        self.others[1] = [before, &whole, behind].concat();
+    }
+
+    fn page_begins(&self) -> Vec<usize> {
+        let mut begins = vec![0];
+        while let [low, high, ..] = self.others[1][begins[begins.len() - 1]..] {
+            begins
+                .push(begins[begins.len() - 1] + 2 + usize::from(u16::from_le_bytes([low, high])));
+        }
+        begins
+    }
+
+    /// Reads a file of them, whose digest is right.
+    fn read(&self, path: &Path) -> Result<Checkpoint, String> {
+        let head = self.head.to_string().into_bytes();
+        let parts: Vec<&[u8]> =
+            [&head[..]].into_iter().chain(self.others.iter().map(Vec::as_slice)).collect();
+        let count = parts.len() as u64;
+        let lengths = parts.iter().map(|part| part.len() as u64);
+        let lengths: Vec<u8> =
+            [count].into_iter().chain(lengths).flat_map(u64::to_le_bytes).collect();
+        let contents = parts.concat();
+        let digest = Sha256::new_with_prefix(&lengths).chain_update(&contents).finalize();
+        fs::write(path, [&self.name[..], &lengths, &digest, &contents].concat()).unwrap();
+        Checkpoint::read(path)
+    }
+}
+
+/// Goes on for some thousand instructions; the reason if it does not.
+fn go_on(machine: &Machine, checkpoint: &Checkpoint, folder: &Path) -> Result<(), String> {
+    let most = Some(checkpoint.taken().instructions.saturating_add(3_000));
+    let options = Options { max_instructions: most, ..options(folder) };
+    let outcome = part::restore(machine, checkpoint, checkpoint.part(), options);
+    outcome.map(|_| ()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_field_out_of_bounds_is_named() {
+    let folder = folder();
+    let part = Part::Instructions { after: 60_000, count: None };
+    let checkpoint = taken(&chips(&[]), &STATE_TEST, part, folder.path());
+    let path = folder.path().join("here");
+    let whole = Parts::of(&checkpoint, &path);
+    assert!(whole.read(&path).is_ok());
+    let (huge, file) = (1u64 << 60, json!({"kind": "Device", "size": 0, "inode": 1}));
+    let file = |open: Value| json!({"open": open, "flags": 2, "status": file});
+    let own =
+        |interest| json!({"Epoll": {"4": {"file": interest, "events": 1, "data": 0, "seen": 0}}});
+    let waiter = |hart| json!({"hart": hart, "address": 0, "bits": 1});
+    let asleep = |until, hart| json!({"Asleep": {"hart": hart, "until": until}});
+    let hart = |pc: u64| {
+        let zeros = vec![0; 32];
+        json!({"pc": pc, "x": zeros, "f": zeros, "fflags": 0, "frm": 0})
+    };
+    let node = "nodes[0]";
+    for (pointer, value, field) in [
+        ("taken/clock_ghz", json!(0.0), "taken.clock_ghz"),
+        ("taken/cycle", json!(huge), "taken.cycle"),
+        ("taken/instructions", json!(-1), "taken.instructions"),
+        ("inside", json!(huge), "inside"),
+        ("args", json!([]), "args"),
+        ("part/instructions/after", json!(huge), "part.instructions.after"),
+        (
+            "part",
+            json!({"samples": {"every": 0, "warm_up": 0, "length": 0}}),
+            "part.samples.length",
+        ),
+        ("nodes", json!([]), "nodes"),
+        ("nodes/0/host/inodes", json!([[[0, 0, 9]], 8]), "host.inodes"),
+        ("nodes/0/turns/ends", json!([0]), "turns.ends"),
+        ("nodes/0/turns/ends/0", json!(huge), "turns.ends"),
+        ("nodes/0/turns/holders/0", json!(1), "turns.holders[0]"),
+        ("nodes/0/threads/0", json!("Idle"), "threads[0]"),
+        ("nodes/0/threads/0", asleep(json!(5), hart(2)), "threads[0].until"),
+        ("nodes/0/threads/0", asleep(json!(null), hart(3)), "threads[0].hart.pc"),
+        ("nodes/0/cores", json!([]), "cores"),
+        ("nodes/0/cores/0/stats/cycles", json!(huge), "cores[0].stats.cycles"),
+        ("nodes/0/cores/0/fast/due", json!(huge), "cores[0].fast.due"),
+        ("nodes/0/cores/0/fast/hart/x/0", json!(1), "cores[0].fast.hart.x[0]"),
+        ("nodes/0/cores/0/fast/hart/frm", json!(8), "cores[0].fast.hart.frm"),
+        ("nodes/0/cores/0/fast/touches/0", json!(huge), "cores[0].fast.touches[0]"),
+        ("nodes/0/memory/fresh/end", json!(huge), "memory.next"),
+        ("nodes/0/memory/next", json!(0), "memory.next"),
+        ("nodes/0/memory/page_bytes", json!(0), "memory.page_bytes"),
+        ("nodes/0/memory/free", json!([8]), "memory.free[0]"),
+        ("nodes/0/memory/places/1", json!(0), "memory.places[1]"),
+        ("nodes/0/memory/places/0", json!(8), "memory.places[0]"),
+        ("nodes/0/memory/places", json!([]), "memory.places"),
+        ("nodes/0/memory/pages/1/0", json!(0), "memory.pages[1]"),
+        ("nodes/0/memory/pages/0/0", json!(1), "memory.pages[0]"),
+        ("nodes/0/memory/pages/0/1", json!(0), "memory.pages[0]"),
+        ("nodes/0/memory/pages/0/1", json!(huge), "memory.pages[0]"),
+        ("nodes/0/kernel/memory", json!({}), "kernel.memory"),
+        ("nodes/0/kernel/memory/heap_end", json!(0), "kernel.memory.heap_end"),
+        ("nodes/0/kernel/memory/mappings/taken", json!({"0": 1}), "kernel.memory.mappings.taken"),
+        ("nodes/0/kernel/memory/mappings/taken", json!({"0": 1u64 << 46}), "kernel.memory"),
+        (
+            "nodes/0/kernel/memory/reserved/taken",
+            json!({"8192": 4096}),
+            "kernel.memory.reserved.taken",
+        ),
+        ("nodes/0/kernel/threads/on", json!(vec![Value::Null; 2000]), "kernel.threads.on"),
+        ("nodes/0/kernel/threads/last_id", json!(huge), "kernel.threads.last_id"),
+        ("nodes/0/kernel/threads/on/0/id", json!(0), "kernel.threads.on"),
+        ("nodes/0/kernel/futexes/waiters", json!([waiter(900)]), "kernel.futexes.waiters[0].hart"),
+        (
+            "nodes/0/kernel/futexes/waiters",
+            json!([waiter(1), waiter(1)]),
+            "kernel.futexes.waiters[1].hart",
+        ),
+        ("nodes/0/kernel/sleepers", json!({"900": "Time"}), "kernel.sleepers.900"),
+        ("nodes/0/kernel/signals/actions", json!([]), "kernel.signals.actions"),
+        ("nodes/0/kernel/signals/trampoline", json!(4096), "kernel.signals.trampoline"),
+        ("nodes/0/kernel/files/table/last", json!(0), "kernel.files.table.last"),
+        ("nodes/0/kernel/files/table/last", json!(u32::MAX), "kernel.files.table.last"),
+        (
+            "nodes/0/kernel/files/table/descriptors",
+            json!(vec![Value::Null; 2000]),
+            "kernel.files.table.descriptors",
+        ),
+        (
+            "nodes/0/kernel/files/table/descriptors/0/file",
+            json!(99),
+            "kernel.files.table.descriptors[0].file",
+        ),
+        (
+            "nodes/0/kernel/files/table/files/1",
+            file(own(1)),
+            "kernel.files.table.files.1.open.4.file",
+        ),
+        (
+            "nodes/0/kernel/files/table/files/1",
+            file(own(99)),
+            "kernel.files.table.files.1.open.4.file",
+        ),
+        (
+            "nodes/0/kernel/files/table/files/1",
+            file(json!({"Pipe": [99, "Read"]})),
+            "kernel.files.table.files.1.open",
+        ),
+        (
+            "nodes/0/kernel/files/table/files/1",
+            file(json!({"Event": {"count": u64::MAX, "one_by_one": false}})),
+            "kernel.files.table.files.1.open.count",
+        ),
+        (
+            "nodes/0/kernel/files/table/files/1",
+            file(
+                json!({"Folder": ["/", [{"name": "n".repeat(300), "kind": "File", "inode": 1}], 0]}),
+            ),
+            "kernel.files.table.files.1.open",
+        ),
+    ] {
+        let mut changed = whole.clone();
+        *changed.head.pointer_mut(&format!("/{pointer}")).expect(pointer) = value.clone();
+        let why = changed.read(&path).expect_err(pointer);
+        let named = if pointer.starts_with("nodes/") {
+            format!("{node}.{field}: ")
+        } else {
+            format!("{field}: ")
+        };
+        assert!(why.starts_with(&named), "{pointer} = {value}: {why}");
+        assert!(why.ends_with("take it again"), "{why}");
+    }
+}
+
+#[test]
+fn page_tables_that_map_something_else_are_refused() {
+    let folder = folder();
+    let part = Part::Instructions { after: 2_000, count: None };
+    let machine = load("sonuma", &[]);
+    let checkpoint = taken(&machine, &STATE_TEST, part, folder.path());
+    let path = folder.path().join("here");
+    let whole = Parts::of(&checkpoint, &path);
+    assert_eq!(go_on(&machine, &whole.read(&path).unwrap(), folder.path()), Ok(()));
+    let mut late = whole.clone();
+    late.head["taken"]["cycle"] = json!(1u64 << 55);
+    assert_eq!(go_on(&machine, &late.read(&path).unwrap(), folder.path()), Ok(()), "without delay");
+    let memory = &whole.head["nodes"][0]["memory"];
+    let frames =
+        memory["pages"].as_array().unwrap().iter().map(|page| page[1].as_u64().unwrap() >> 13);
+    let frames: Vec<u64> = frames.collect();
+    let places = memory["places"].as_array().unwrap().iter().map(|place| place.as_u64().unwrap());
+    let fresh = memory["fresh"]["start"].as_u64().unwrap();
+    // Pages of the node that are no pages of the program: the root, and the tables below it.
+    let tables: Vec<usize> = (0..)
+        .zip(places)
+        .filter(|(_, place)| place + 8192 >= fresh && !frames.contains(&(place >> 13)))
+        .map(|(at, _)| at)
+        .collect();
+    assert!(tables.len() > 3, "{tables:?}");
+    for at in tables {
+        for entry in [0xcf_u64, 1, 1 << 45 | 1, u64::MAX] {
+            let mut changed = whole.clone();
+            changed.set_word(at, 511, entry);
+            let why = go_on(&machine, &changed.read(&path).unwrap(), folder.path());
+            assert!(
+                why.clone().is_err_and(|why| why.starts_with("memory: places: ")),
+                "{at}: {why:?}"
+            );
+        }
+    }
+}
+
+/// SplitMix64.
+fn numbers(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = state;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ word >> 31
+    }
+}
+
+#[test]
+fn changed_checkpoints_are_refused_or_go_on() {
+    let folder = folder();
+    let part = Part::Instructions { after: 60_000, count: Some(2_000) };
+    let path = folder.path().join("here");
+    for machine in [chips(&[]), load("sonuma", &[])] {
+        let whole = Parts::of(&taken(&machine, &STATE_TEST, part, folder.path()), &path);
+        let [mut unread, mut refused, mut executed] = [0; 3];
+        for seed in 0..300 {
+            let mut next = numbers(seed);
+            let mut changed = whole.clone();
+            for _ in 0..=next() % 3 {
+                change(&mut changed.head, &mut next);
+            }
+            if next() % 4 == 0 {
+                let bytes = &mut changed.others[1];
+                let at = next() as usize % bytes.len();
+                bytes[at] = next() as u8;
+            }
+            match changed.read(&path).map(|read| go_on(&machine, &read, folder.path())) {
+                Err(why) => {
+                    assert!(why.contains(": ") && why.ends_with("take it again"), "{seed}: {why}");
+                    unread += 1;
+                }
+                Ok(Err(_)) => refused += 1,
+                Ok(Ok(())) => executed += 1,
+            }
+        }
+        assert!(unread > 50 && refused > 0 && executed > 50, "{unread} {refused} {executed}");
+    }
+}
