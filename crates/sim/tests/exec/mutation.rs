@@ -40,7 +40,7 @@ fn replace(value: &mut Value, next: &mut dyn FnMut() -> u64) {
         Value::String(text) => match next() % 3 {
             0 => text.clear(),
             1 => *text = "/dev/zero".to_owned(),
-            _ => *text = text.repeat(300),
+            _ => *text = "long".repeat(300),
         },
         Value::Array(entries) => change_list(entries, next),
         Value::Object(fields) => change_fields(fields, next),
