@@ -14,6 +14,7 @@ mod files;
 mod parts;
 mod queue_pairs;
 mod same;
+mod tracks;
 mod turns;
 
 /// Settings that all nodes of Manycore NI's chips need to execute programs.
