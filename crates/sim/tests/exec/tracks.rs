@@ -328,6 +328,12 @@ fn functions_begin_with_the_timing() {
     let last = tree(tracks, thread(tracks, 1001));
     assert!(!first.contains("catches") && first.ends_with("exit_group"), "{first}");
     assert!(last.contains("exit"), "{last}");
+    // Nor after it.
+    let part = Part::Instructions { after: 10, count: Some(20) };
+    let outcome = run_part(&machine, part, 0..Cycle::MAX);
+    let tracks = &outcome.nodes[0].tracks;
+    let first = tree(tracks, thread(tracks, 1000));
+    assert!(first.ends_with(" nanosleep([asleep]) getpid exit_group"), "{first}");
 }
 
 #[test]
