@@ -1,6 +1,7 @@
 //! Names of functions and lines of source by address, and addresses by name.
 
 use core::fmt;
+use core::ops::Range;
 
 use crate::lines::Lines;
 
@@ -28,10 +29,28 @@ impl Symbols {
 
     /// The function that holds `address`, and the offset in it in bytes.
     pub fn find(&self, address: u64) -> Option<(&str, u64)> {
+        let (code, name) = self.holding(address)?;
+        Some((name, address - code.start))
+    }
+
+    /// The addresses of the function that holds `address`.
+    pub fn range(&self, address: u64) -> Option<Range<u64>> {
+        Some(self.holding(address)?.0)
+    }
+
+    fn holding(&self, address: u64) -> Option<(Range<u64>, &str)> {
         let after = self.functions.partition_point(|(start, ..)| *start <= address);
         let (start, size, name) = self.functions.get(after.checked_sub(1)?)?;
-        let offset = address - start;
-        (*size == 0 || offset < *size).then_some((name, offset))
+        let end = match size {
+            0 => self.functions.get(after).map_or(u64::MAX, |(next, ..)| *next),
+            _ => start.saturating_add(*size),
+        };
+        (address < end).then_some((*start..end, name))
+    }
+
+    /// Whether it has no function.
+    pub fn is_empty(&self) -> bool {
+        self.functions.is_empty()
     }
 
     /// The address of the function with this name.

@@ -58,7 +58,9 @@ fn simulate(args: &RunArgs) -> Result<()> {
     let machine = load(&args.machine, Use::Workload)?;
     let mut report = watched(&machine, &args.trace)?;
     // A trace that cannot be written takes nothing of the report away.
-    let traced = trace::write(&args.trace, &machine, &[(0, std::mem::take(&mut report.trace))]);
+    let messages = std::mem::take(&mut report.trace);
+    let node = trace::Node { messages, ..trace::Node::default() };
+    let traced = trace::write(&args.trace, &machine, &[node]);
     let rate = crate::size::rounded(report.cycles as f64 / report.seconds.max(1e-9));
     console::remark(&format!("simulated in {:.1} s ({rate} cycles/s)", report.seconds));
     if let Some(dir) = &args.out {

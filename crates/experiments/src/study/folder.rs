@@ -1,7 +1,7 @@
 //! The files of runs.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -82,10 +82,21 @@ fn inputs_are_the_same(report: &Value) -> bool {
 /// # Errors
 /// Any of the operating system. The text names the file at the end of links, and the folder if that may not be written.
 pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
+    write_whole_by(file, |out| out.write_all(content))
+}
+
+/// The same of content that is written piece by piece.
+///
+/// # Errors
+/// As [`write_whole`], and those of the writer.
+pub fn write_whole_by(
+    file: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     let end = target(file)?;
     let written = match end.exists() && !end.is_file() {
-        true => fs::write(&end, content),
-        false => replace(&end, content),
+        true => File::create(&end).and_then(|file| buffered(&file, write)),
+        false => replace(&end, write),
     };
     written.map_err(|error| match end == file {
         true => error,
@@ -94,12 +105,12 @@ pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// Writes beside the file, and puts what is written in its place.
-fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
+fn replace(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let parent = file.parent().filter(|parent| *parent != Path::new(""));
     let folder = parent.unwrap_or(Path::new("."));
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let part = folder.join(format!(".{name}.part"));
-    let mut written = lock(&part).map_err(|error| match error.kind() {
+    let written = lock(&part).map_err(|error| match error.kind() {
         // The file itself may be writable.
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             let folder = folder.display();
@@ -109,7 +120,7 @@ fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
     })?;
     let stored = written
         .set_len(0)
-        .and_then(|()| written.write_all(content))
+        .and_then(|()| buffered(&written, write))
         .and_then(|()| written.set_permissions(Permissions::from_mode(0o644)))
         .and_then(|()| written.sync_all())
         .and_then(|()| fs::rename(&part, file));
@@ -117,6 +128,12 @@ fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
         let _ = fs::remove_file(&part);
     }
     stored
+}
+
+fn buffered(file: &File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut out = BufWriter::new(file);
+    write(&mut out)?;
+    out.flush()
 }
 
 /// The file at the end of links, which need not be there.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use rackmem_riscv::space::{Cause, Fault, Wanted};
-use rackmem_riscv::{Hart, Inst};
+use rackmem_riscv::{Hart, Inst, abi};
 use serde::{Deserialize, Serialize};
 
 use super::cache::PrivateCache;
@@ -15,7 +15,8 @@ use super::through::Through;
 use super::wires::{Event, Pace, Wires};
 use super::write_through::{Look, WriteThrough};
 use crate::cpu::{
-    Core, LINE_BYTES, Lives, Next, Port, Program, Stats, Stop, Stretch, Translate, Words,
+    Core, LINE_BYTES, Lives, Next, Port, Program, Stats, Stop, Stretch, Tally, Track, Translate,
+    Words,
 };
 use crate::engine::Cycle;
 use crate::machine::Machine;
@@ -152,6 +153,37 @@ impl Cpu {
         self.core.take_lives()
     }
 
+    /// Counts by intervals.
+    pub fn record_tally(&mut self, tally: Tally) {
+        self.core.record_tally(tally);
+    }
+
+    /// What was counted, up to the latest [`Cpu::settle`].
+    pub fn take_tally(&mut self) -> Option<Tally> {
+        self.core.take_tally()
+    }
+
+    /// The track of its thread, for the operating system to put and take, up to the latest [`Cpu::settle`].
+    pub fn track(&mut self) -> &mut Option<Box<Track>> {
+        self.core.track()
+    }
+
+    /// Gives a core that is new the track of its thread, which begins with these registers.
+    pub fn begin_track(&mut self, mut track: Option<Box<Track>>, hart: &Hart, now: Cycle) {
+        if let Some(track) = track.as_mut().filter(|_| self.fast.is_none()) {
+            track.go_on(hart.pc, hart.x[abi::SP], now + 1);
+        }
+        *self.core.track() = track;
+    }
+
+    /// Goes on without timing, in the next cycle.
+    fn speed_up(&mut self, now: Cycle) {
+        if let Some(track) = self.core.track() {
+            track.forget(now);
+        }
+        self.fast = Some(Box::new(Fast::new(self.core.hart(), now + 1)));
+    }
+
     pub const fn core(&self) -> &Core {
         &self.core
     }
@@ -189,7 +221,7 @@ impl Cpu {
                 let has_stopped = self.core.stopped().is_some();
                 self.core.pause(true);
                 if !has_stopped && self.core.stopped().is_some() {
-                    self.fast = Some(Box::new(Fast::new(self.core.hart(), wires.now + 1)));
+                    self.speed_up(wires.now);
                 }
             }
             (Pace::Warming, Some(fast)) => {
@@ -295,7 +327,7 @@ impl Cpu {
             Next::At(at) => self.tick_at(at, wires),
             Next::Told => {}
             Next::Stopped(Stop::Paused) if !std::mem::take(&mut self.gives_way) => {
-                self.fast = Some(Box::new(Fast::new(self.core.hart(), now + 1)));
+                self.speed_up(now);
                 wires.tick_next(self.number);
             }
             Next::Stopped(stop) => return Some(stop),

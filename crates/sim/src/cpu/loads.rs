@@ -141,6 +141,9 @@ impl Core {
         self.stats.load_misses += u64::from(!again);
         self.slots[usize::from(slot)].stage = Stage::Missing;
         self.masks.missing |= 1 << slot;
+        if let Some(tally) = &mut self.tally {
+            tally.miss(self.masks.missing, self.now);
+        }
         self.sleep.disturb();
     }
 

@@ -23,7 +23,7 @@
 //! | `dispatch`, `issue`, `complete`, `retire` | the stages |
 //! | `loads`, `store_queue`, `store_buffer`, `head` | memory accesses; `head`: those that wait to be the oldest |
 //! | `squash` | the end of wrong paths |
-//! | `pipeline` | the lives of instructions, recorded for people |
+//! | `pipeline`, `track`, `tally` | lives of instructions, functions of threads, counts by time: recorded for people |
 //! | `sleep` | cores that repeat themselves |
 //!
 //! # Time
@@ -83,9 +83,11 @@ mod squash;
 mod stats;
 mod store_buffer;
 mod store_queue;
+mod tally;
+mod track;
 
 use rackmem_riscv::space::Fault;
-use rackmem_riscv::{Hart, Mark};
+use rackmem_riscv::{Hart, Mark, abi};
 use serde::{Deserialize, Serialize};
 
 pub use outside::{Line, Outside, Port, Program, Translate, Words};
@@ -93,6 +95,8 @@ pub use pipeline::{Life, Lives, Stretch};
 pub(crate) use place::{read as read_word, write as write_word};
 pub use spec::{CpuSpec, MAX_LATENCY, MAX_WINDOW};
 pub use stats::Stats;
+pub use tally::Tally;
+pub use track::{Call, Room, Slice, Slices, Track, What};
 
 use crate::engine::Cycle;
 use front::Front;
@@ -193,6 +197,12 @@ pub struct Core {
     retired: Option<Vec<Retired>>,
     /// The lives of instructions, if they are recorded.
     pipeline: Option<Box<Pipeline>>,
+    /// Counts by intervals, if they are recorded.
+    tally: Option<Box<Tally>>,
+    /// The track of its thread, which is told of what retires while there is a tally.
+    track: Option<Box<Track>>,
+    /// Whether any of these is recorded.
+    is_recorded: bool,
 }
 
 /// An instruction that has retired.
@@ -258,6 +268,9 @@ impl Core {
             sleep: Sleep::new(spec.sleeps),
             retired: None,
             pipeline: None,
+            tally: None,
+            track: None,
+            is_recorded: false,
         };
         core.resume(hart, now);
         core
@@ -308,6 +321,9 @@ impl Core {
         self.stall = Stall::Other;
         self.now = now;
         self.sleep.disturb();
+        if let Some(track) = &mut self.track {
+            track.go_on(hart.pc, hart.x[abi::SP], now + 1);
+        }
     }
 
     /// Has it stop, with [`Stop::Paused`], as soon as all that is in flight has retired and all stores have left; or
@@ -328,6 +344,7 @@ impl Core {
     /// Records the instructions that retire, for [`Core::take_retired`]. A core that sleeps records nothing.
     pub fn record_retired(&mut self) {
         self.retired.get_or_insert_default();
+        self.is_recorded = true;
     }
 
     /// The instructions that have retired since this was last asked, oldest first.
@@ -343,6 +360,23 @@ impl Core {
     /// Records the lives of instructions from now on.
     pub fn record_lives(&mut self, stretch: Stretch) {
         self.pipeline = Some(Box::new(Pipeline::new(stretch, self.spec.front_end_cycles)));
+        self.is_recorded = true;
+    }
+
+    /// Counts by intervals from now on.
+    pub fn record_tally(&mut self, tally: Tally) {
+        self.tally = Some(Box::new(tally));
+        self.is_recorded = true;
+    }
+
+    /// What was counted. For a core that sleeps, [`Core::settle`] comes first.
+    pub fn take_tally(&mut self) -> Option<Tally> {
+        self.tally.take().map(|tally| *tally)
+    }
+
+    /// The track of the thread that it executes.
+    pub fn track(&mut self) -> &mut Option<Box<Track>> {
+        &mut self.track
     }
 
     /// The lives that were recorded. For a core that sleeps, [`Core::settle`] comes first.

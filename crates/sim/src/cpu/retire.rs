@@ -64,6 +64,16 @@ impl Core {
         self.fflags |= entry.flags;
         self.stats.retired += 1;
         self.sleep.note(entry.pc, entry.result);
+        if self.is_recorded {
+            self.record(slot);
+        }
+        true
+    }
+
+    /// Records the instruction in a slot, which retires.
+    #[cold]
+    fn record(&mut self, slot: u8) {
+        let entry = &self.slots[usize::from(slot)];
         if let Some(retired) = &mut self.retired {
             retired.push(Retired { pc: entry.pc, result: entry.result });
         }
@@ -71,7 +81,12 @@ impl Core {
             let position = (entry.kind == Kind::Store).then(|| self.buffer.position(&entry.place));
             pipeline.retire(slot, position, self.now);
         }
-        true
+        if let Some(tally) = &mut self.tally {
+            tally.retire(self.masks.missing, self.now);
+            if let Some(track) = &mut self.track {
+                track.retire(entry, self.now);
+            }
+        }
     }
 
     /// The oldest instruction's store goes to the store buffer, if there is room.

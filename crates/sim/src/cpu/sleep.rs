@@ -273,8 +273,7 @@ impl Core {
         let lines = self.sleep.lines.clone();
         let mut replay = Replay { outside, lines: &lines };
         while self.now + 1 < now {
-            let idle_to = self.pipeline.as_ref().map_or(now, |pipeline| pipeline.idle_to(self.now));
-            let periods = (idle_to.min(now - 1) - self.now) / period;
+            let periods = (self.idle_to().min(now - 1) - self.now) / period;
             if periods == 0 {
                 self.cycle(self.now + 1, &mut replay);
                 continue;
@@ -286,6 +285,13 @@ impl Core {
         for line in std::mem::take(&mut self.sleep.lost) {
             self.mark_stale(line);
         }
+    }
+
+    /// Up to this cycle it may skip cycles, as nothing is recorded in them.
+    fn idle_to(&self) -> Cycle {
+        let lives = self.pipeline.as_ref().map(|pipeline| pipeline.idle_to(self.now));
+        let counts = self.tally.as_ref().map(|tally| tally.idle_to(self.now));
+        lives.into_iter().chain(counts).min().unwrap_or(Cycle::MAX)
     }
 
     /// Moves the core on in time as it is.

@@ -31,6 +31,12 @@ const CALLS: u64 = 6;
 const EAGAIN: i64 = 11;
 const EBUSY: i64 = 16;
 
+/// The name of a call of the driver.
+pub fn call_name(number: u64) -> Option<&'static str> {
+    const NAMES: [&str; CALLS as usize] = ["borrow", "lent", "engine", "copy", "card", "pair"];
+    NAMES.get(number.checked_sub(FIRST_CALL)? as usize).copied()
+}
+
 pub fn has_call(number: u64) -> bool {
     number.wrapping_sub(FIRST_CALL) < CALLS
 }

@@ -96,6 +96,22 @@ impl Device {
         }
     }
 
+    /// The name of a call of the driver.
+    pub fn call_name(number: u64) -> Option<&'static str> {
+        const NAMES: [&str; CALLS as usize] = [
+            "rack",
+            "open",
+            "close",
+            "qp_create",
+            "qp_destroy",
+            "joined",
+            "notified",
+            "wait",
+            "scratchpad",
+        ];
+        NAMES.get(number.checked_sub(FIRST_CALL)? as usize).copied()
+    }
+
     pub fn has_call(number: u64) -> bool {
         number.wrapping_sub(FIRST_CALL) < CALLS
     }

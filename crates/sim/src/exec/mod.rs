@@ -8,6 +8,7 @@
 //! | `node` | a chip and its operating system |
 //! | `system` | the operating system: threads, system calls, ends of processes |
 //! | `turns` | threads that take turns on cores |
+//! | [`tracks`] | what threads and cores do in a stretch of time, for people to look at |
 //! | `pages` | physical memory, page tables, the program's address space |
 //! | `device`, `controller` | the device driver of the network interface |
 //! | `borrow` | the driver of borrowed memory and its DMA engine |
@@ -60,6 +61,7 @@ pub mod part;
 pub mod report;
 mod session;
 mod system;
+pub mod tracks;
 mod turns;
 
 use std::path::PathBuf;
@@ -112,7 +114,8 @@ pub struct Options<'a> {
     pub max_cycles: Option<Cycle>,
     /// The run ends when all cores together have retired so many instructions, at the end of that fabric latency.
     pub max_instructions: Option<u64>,
-    /// Record messages that are sent in this stretch of time; nothing if it is empty.
+    /// Record messages that are sent in this stretch of time, and what threads and cores do then
+    /// ([`NodeOutcome::tracks`]); nothing if it is empty.
     pub trace: (Cycle, Cycle),
     /// Record the lives of the instructions of every core in this stretch, for [`NodeOutcome::lives`].
     pub pipeline: Option<Stretch>,

@@ -94,6 +94,7 @@ impl Node {
             warnings: warnings.clone(),
             inputs: inputs.clone(),
             trace: self.chip.wires.trace.take(),
+            tracks: std::mem::take(&mut self.system.tracks),
             lives: std::mem::take(&mut self.system.lives),
         }
     }

@@ -7,6 +7,7 @@ use rackmem_riscv::functional::{Failure, signal_text};
 
 use super::Taken;
 use super::part::Measured;
+use super::tracks::Tracks;
 use crate::cpu::Lives;
 use crate::engine::Cycle;
 use crate::report::{Recording, Stats};
@@ -91,6 +92,8 @@ pub struct NodeOutcome {
     pub inputs: BTreeMap<String, bool>,
     /// Its messages in the stretch of time that was asked for.
     pub trace: Recording,
+    /// What its threads and cores did in that stretch.
+    pub tracks: Tracks,
     /// The lives of the instructions of its cores, if they were asked for; the numbers of the cores.
     pub lives: Vec<(u16, Lives)>,
 }

@@ -1,6 +1,7 @@
 //! The operating system of a node: it runs one process, whose threads share the cores.
 
 mod saved;
+mod traced;
 
 use std::io;
 
@@ -17,6 +18,7 @@ use super::checkpoint::NEVER;
 use super::device::{Answer, Device};
 use super::outcome::{Crash, End};
 use super::pages::{Pages, User};
+use super::tracks::{Recorder, Tracks};
 use super::turns::{TURN_NS, Turns};
 use super::{ExecError, Job, Options, rack_nodes};
 use crate::chip::Chip;
@@ -89,6 +91,10 @@ pub struct System {
     pipeline: Option<Stretch>,
     /// Those of each core, when the process has ended.
     pub lives: Vec<(u16, Lives)>,
+    /// Records what threads do, if that is asked for, until the process ends.
+    recorder: Option<Box<Recorder>>,
+    /// What was recorded, when the process has ended.
+    pub tracks: Tracks,
 }
 
 /// The streams and files of a node's process.
@@ -169,6 +175,7 @@ impl System {
             kernel: Kernel::new(0, machine.seed),
             host: host(nid, cores, machine, job, options)?,
             device: Device::new(nid, nodes, machine.system.contexts),
+            recorder: Recorder::of(options.trace, &symbols, cores),
             lending: Lending::of(nid, nodes, machine),
             pages,
             symbols,
@@ -185,6 +192,7 @@ impl System {
             counted: Vec::new(),
             pipeline: options.pipeline.clone(),
             lives: Vec::new(),
+            tracks: Tracks::default(),
         })
     }
 
@@ -239,6 +247,7 @@ impl System {
                 Some(cpu) => cpu.hart(),
                 None => continue,
             };
+            self.note_stop(number, hart.pc, chip);
             match stop {
                 Stop::Ecall => self.call(number, hart, chip),
                 Stop::Ebreak => self.fail(number, hart, Caused::Breakpoint, chip),
@@ -281,6 +290,7 @@ impl System {
             if let Some(mut cpu) = tile.cpu.take() {
                 self.counted.push(*cpu.core().stats());
                 self.lives.extend(self.pipeline.as_ref().map(|_| (number, cpu.take_lives())));
+                self.note_core_end(&mut cpu, number, now);
             }
             tile.l1.lost.clear();
         }
@@ -288,6 +298,8 @@ impl System {
         self.threads.fill(Thread::Idle);
         self.next_timer = None;
         self.device.end(&mut User { pages: &mut self.pages, chip });
+        self.tracks =
+            self.recorder.take().map_or_else(Tracks::default, |recorder| recorder.finish(now));
         self.end = Some((end, now));
     }
 
@@ -351,6 +363,7 @@ impl System {
         if number >= self.threads.len() {
             self.threads.resize(number + 1, Thread::Idle);
         }
+        self.note_start(number, hart);
         self.resume_after(0, number, hart, chip);
     }
 
@@ -369,18 +382,22 @@ impl System {
             }
             Some(holder) if holder != number => {
                 self.threads[number] = Thread::Ready { hart: Box::new(hart.clone()) };
+                self.note_ready(number, chip.wires.now);
                 return;
             }
             Some(_) => {}
         }
         let Chip { tiles, wires, .. } = chip;
+        let track = self.note_resume(number, hart, cycles, tiles[core].cpu.as_mut(), wires.now);
         match &mut tiles[core].cpu {
-            Some(cpu) => cpu.resume(hart, wires.now + cycles, wires),
+            Some(cpu) => {
+                *cpu.track() = track;
+                cpu.resume(hart, wires.now + cycles, wires);
+            }
             none => {
                 let mut cpu = Cpu::new(core as u16, &self.machine, hart, wires);
-                if let Some(stretch) = &self.pipeline {
-                    cpu.record_lives(stretch.clone());
-                }
+                self.record(&mut cpu);
+                cpu.begin_track(track, hart, wires.now);
                 *none = Some(cpu);
             }
         }
@@ -389,6 +406,7 @@ impl System {
 
     /// A thread that runs is something else from now on, and gives its core to the next one.
     fn leave(&mut self, number: usize, thread: Thread, chip: &mut Chip) {
+        self.note_leave(number, &thread, chip);
         self.threads[number] = thread;
         self.turns.leave(number);
         let mut others = self.turns.after(number, self.threads.len());
@@ -434,6 +452,7 @@ impl System {
     fn mark(&mut self, number: usize, mut hart: Hart, mark: Mark, chip: &mut Chip) {
         hart.pc = hart.pc.wrapping_add(INST_BYTES);
         self.marks.push((chip.wires.now, mark));
+        self.note_mark(number, mark, chip);
         let wires = &chip.wires;
         let stays = mark == Mark::Begin && wires.pace == Pace::Fast && wires.holds_at_begin;
         let cycles = if stays { Cycle::MAX - wires.now } else { 0 };
@@ -445,6 +464,7 @@ impl System {
         chip.settle();
         chip.show_stores();
         self.host.now_ns = self.ns(chip.wires.now);
+        self.note_call(number, &hart, chip);
         if let Some(answer) = self.driver_call(number, &hart, chip) {
             self.answer(number, hart, answer, chip);
         } else {

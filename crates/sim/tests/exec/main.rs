@@ -17,6 +17,7 @@ mod mutation;
 mod parts;
 mod queue_pairs;
 mod same;
+mod tracks;
 mod turns;
 
 /// Settings that all nodes of Manycore NI's chips need to execute programs.

@@ -6,7 +6,7 @@ use rackmem_sim::exec::{self, Job, Options, Outcome, Session, Until};
 use super::{RACK_OF_CHIPS, SMALL_MESH, load, prebuilt, run};
 
 /// All that a run has found out, but for the time that it has taken.
-fn all_of(outcome: &Outcome) -> String {
+pub(super) fn all_of(outcome: &Outcome) -> String {
     let nodes = outcome.nodes.iter().map(|node| {
         (&node.end, node.cycle, node.instructions, String::from_utf8_lossy(&node.stdout))
     });

@@ -68,6 +68,7 @@ Examples:
   rackmem cc -o hello.rv64 hello.c && rackmem sim exec --functional hello.rv64
   rackmem sim exec sonuma -n 2 -- hello.rv64
   rackmem sim exec sonuma -n 8 --stats -- pagerank.rv64 --variant fine graph.txt
+  rackmem sim exec sonuma --trace trace.json --trace-window 10us..50us -- hello.rv64
   rackmem sim exec sonuma --pipeline view/ --pipeline-window 10us..12us -- hello.rv64
   rackmem sim exec mine.toml -n 4 --set l1.size_bytes=64K --max-cycles 100000000 -- prog.rv64
   rackmem sim exec sonuma --fast-forward 100M --measure 5M --report part.json -- prog.rv64
@@ -174,7 +175,8 @@ pub struct RunArgs {
 /// What is recorded of a run.
 #[derive(Debug, Args)]
 pub struct TraceArgs {
-    /// Write every message and read that begins in --trace-window into this file, for ui.perfetto.dev
+    /// Write every message and read that begins in --trace-window into this file, for ui.perfetto.dev; and of a program
+    /// each thread's functions, system calls and waits, turns on shared cores, and each core's counters
     #[arg(long, value_name = "FILE", value_parser = trace_file)]
     pub trace: Option<PathBuf>,
     /// Simulated time of the trace, FROM..TO in ns, us or ms
@@ -250,7 +252,7 @@ pub struct ExecArgs {
     /// Functional: start of the random numbers that the program gets; of a machine it is `seed`
     #[arg(long, value_name = "N", default_value_t = 0, requires = "functional")]
     pub seed: u64,
-    /// Messages to be recorded, of a machine's run only.
+    /// Messages and tracks to be recorded, of a machine's run only.
     #[command(flatten)]
     pub trace: TraceArgs,
     /// The part that is measured.

@@ -1,21 +1,34 @@
-//! Messages and reads as Chrome's trace events, which Perfetto shows.
+//! What happens in a run as Chrome's trace events, which Perfetto shows.
 //!
-//! A node is a process, a part of its chip a track. A message is an asynchronous slice of its own, from its
-//! sending to its arrival; a moment of one cycle at the sender and one at the receiver, which a flow joins, show
-//! who caused what. A read is an asynchronous slice, too. Times are whole picoseconds, so that what ends when
-//! something else begins does not overlap it.
+//! A node is a process. A thread of its program is a track ([`programs`]), and so is a part of its chip
+//! ([`messages`]). Times are whole picoseconds, so that what ends when something else begins does not overlap it.
+//! Events are written one by one: a trace has many.
 
-use std::collections::BTreeMap;
+mod messages;
+mod programs;
 
+use std::io::{self, Write};
+
+use rackmem_experiments::study::folder::write_whole_by;
 use rackmem_sim::chip::trace::MOST_EVENTS;
+use rackmem_sim::exec::tracks::{MOST_SLICES, Tracks};
 use rackmem_sim::machine::Machine;
-use rackmem_sim::report::{Recording, TraceEvent};
+use rackmem_sim::report::Recording;
 use serde_json::{Value, json};
 
 use super::args::TraceArgs;
 use super::output;
 use crate::console;
 use crate::failure::{Failure, Result};
+
+/// What was recorded of a node.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// Messages and reads.
+    pub messages: Recording,
+    /// Threads and cores of a program.
+    pub tracks: Tracks,
+}
 
 /// The cycles that are to be recorded; none, if no trace is asked for.
 pub(super) fn cycles(args: &TraceArgs, machine: &Machine) -> (u64, u64) {
@@ -27,138 +40,183 @@ pub(super) fn cycles(args: &TraceArgs, machine: &Machine) -> (u64, u64) {
     }
 }
 
-/// Writes the events of nodes into the file, if one is asked for.
+/// Writes the events of nodes, in the order of their numbers, into the file, if one is asked for.
 ///
 /// # Errors
 /// Nothing was recorded, or the file cannot be written.
-pub(super) fn write(args: &TraceArgs, machine: &Machine, nodes: &[(u16, Recording)]) -> Result<()> {
+pub(super) fn write(args: &TraceArgs, machine: &Machine, nodes: &[Node]) -> Result<()> {
     let Some(path) = &args.trace else { return Ok(()) };
-    let count = nodes.iter().map(|(_, recording)| recording.events.len()).sum::<usize>();
-    if count == 0 {
+    let messages = nodes.iter().map(|node| node.messages.events.len()).sum::<usize>();
+    let slices = nodes.iter().map(|node| node.tracks.count()).sum::<usize>();
+    if messages + slices == 0 {
         let (from, to) = cycles(args, machine);
         return Err(Failure::new(format!(
             "nothing to trace: no message was sent from cycle {from} to {to} and arrived; choose another \
              --trace-window"
         )));
     }
-    let text = serde_json::to_string(&document(machine, nodes)).expect("a trace is plain data");
-    output::whole(path, &(text + "\n"))?;
-    console::remark(&format!("wrote {count} messages and reads into {}", path.display()));
-    if let Some(warning) = warning(&missing(nodes)) {
-        console::remark(&warning);
-    }
+    write_whole_by(path, |out| document(machine, nodes, out))
+        .map_err(|error| output::cannot_write(path, error))?;
+    let programs = match slices {
+        0 => String::new(),
+        _ => format!(", and {slices} slices of programs,"),
+    };
+    console::remark(&format!(
+        "wrote {messages} messages and reads{programs} into {}",
+        path.display()
+    ));
+    warnings(&missing(nodes)).iter().for_each(|warning| console::remark(warning));
     Ok(())
 }
 
-/// What is not in a trace.
-#[derive(Debug, Default, PartialEq)]
-struct Missing {
-    /// Events for which there was no room.
+/// What is not in a trace: messages and reads, and slices of programs.
+type Missing = [Gap; 2];
+
+/// Events for which there was no room.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Gap {
     dropped: u64,
     /// Before this cycle nothing is missing.
     whole_to: Option<u64>,
 }
 
-fn missing(nodes: &[(u16, Recording)]) -> Missing {
-    Missing {
-        dropped: nodes.iter().map(|(_, recording)| recording.dropped).sum(),
-        whole_to: nodes.iter().filter_map(|(_, recording)| recording.whole_to).min(),
+impl Gap {
+    fn of(nodes: impl Iterator<Item = (u64, Option<u64>)>) -> Gap {
+        nodes.fold(Gap::default(), |gap, (dropped, whole_to)| Gap {
+            dropped: gap.dropped + dropped,
+            whole_to: gap.whole_to.into_iter().chain(whole_to).min(),
+        })
     }
 }
 
-fn warning(missing: &Missing) -> Option<String> {
-    let Missing { dropped, whole_to } = missing;
-    whole_to.as_ref().map(|cycle| {
-        format!(
-            "warning: {dropped} messages and reads are not in the trace, which has room for {MOST_EVENTS} of a node: \
-             it is whole up to cycle {cycle}; choose a shorter --trace-window"
-        )
-    })
+fn missing(nodes: &[Node]) -> Missing {
+    [
+        Gap::of(nodes.iter().map(|node| (node.messages.dropped, node.messages.whole_to))),
+        Gap::of(nodes.iter().map(|node| (node.tracks.dropped, node.tracks.whole_to))),
+    ]
 }
 
-fn document(machine: &Machine, nodes: &[(u16, Recording)]) -> Value {
-    let mut all = Vec::new();
-    let mut next_id = 0;
-    for (nid, Recording { events, .. }) in nodes {
-        let mut writer = Writer { clock_ghz: machine.clock_ghz, nid: *nid, tracks: tracks(events) };
-        writer.name(&machine.name, &mut all);
-        for event in events {
-            next_id += 1;
-            writer.event(next_id, event, &mut all);
-        }
-    }
-    let Missing { dropped, whole_to } = missing(nodes);
+fn warnings(missing: &Missing) -> Vec<String> {
+    let kinds = [("messages and reads", MOST_EVENTS), ("slices of programs", MOST_SLICES)];
+    let warning = |(gap, (kind, most)): (&Gap, (&str, usize))| {
+        let Gap { dropped, whole_to } = gap;
+        whole_to.as_ref().map(|cycle| {
+            format!(
+                "warning: {dropped} {kind} are not in the trace, which has room for {most} of a node: it is whole up \
+                 to cycle {cycle}; choose a shorter --trace-window"
+            )
+        })
+    };
+    missing.iter().zip(kinds).filter_map(warning).collect()
+}
+
+/// Writes the whole trace.
+fn document(machine: &Machine, nodes: &[Node], out: &mut dyn Write) -> io::Result<()> {
+    let missing = missing(nodes);
+    let dropped: u64 = missing.iter().map(|gap| gap.dropped).sum();
+    let whole_to = missing.iter().filter_map(|gap| gap.whole_to).min();
     let about = json!({"dropped_events": dropped, "whole_to_cycle": whole_to});
-    json!({"displayTimeUnit": "ns", "otherData": about, "traceEvents": all})
+    write!(out, "{{\"displayTimeUnit\":\"ns\",\"otherData\":{about},\"traceEvents\":[")?;
+    let mut events = Events { out, clock_ghz: machine.clock_ghz, count: 0, next_id: 0, nid: 0 };
+    for (nid, node) in (0..).zip(nodes) {
+        events.nid = nid;
+        let name = format!("{}, node {nid}", machine.name);
+        events.meta("process_name", 0, json!({"name": name}))?;
+        let programs = programs::Programs::of(&node.tracks);
+        let messages = messages::Parts::of(&node.messages.events, programs.tracks());
+        programs.write(&mut events)?;
+        messages.write(&programs, &mut events)?;
+    }
+    writeln!(out, "]}}")
 }
 
-/// A number for each part.
-fn tracks(events: &[TraceEvent]) -> BTreeMap<&str, usize> {
-    let parts = events.iter().flat_map(|event| [Some(&event.part), event.to.as_ref()]);
-    let mut tracks: BTreeMap<&str, usize> =
-        parts.flatten().map(|part| (part.as_str(), 0)).collect();
-    tracks.values_mut().enumerate().for_each(|(number, track)| *track = number + 1);
-    tracks
-}
-
-struct Writer<'a> {
+/// The events of a trace, on their way to the file.
+struct Events<'a> {
+    out: &'a mut dyn Write,
     clock_ghz: f64,
+    count: u64,
+    next_id: u64,
+    /// The node whose events are written.
     nid: u16,
-    tracks: BTreeMap<&'a str, usize>,
 }
 
-impl Writer<'_> {
+impl Events<'_> {
     /// A cycle in microseconds.
     fn us(&self, cycle: u64) -> f64 {
         (cycle as f64 * 1e3 / self.clock_ghz).round() / 1e6
     }
 
-    fn name(&mut self, machine: &str, all: &mut Vec<Value>) {
-        let mut meta = |name: &str, track: usize, args: Value| {
-            all.push(json!({"ph": "M", "name": name, "pid": self.nid, "tid": track, "args": args}));
-        };
-        meta("process_name", 0, json!({"name": format!("{machine}, node {}", self.nid)}));
-        for (part, &track) in &self.tracks {
-            meta("thread_name", track, json!({"name": part}));
-            meta("thread_sort_index", track, json!({"sort_index": track}));
-        }
+    /// A number that no other asynchronous slice or flow has.
+    fn id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
     }
 
-    fn event(&self, id: u64, event: &TraceEvent, all: &mut Vec<Value>) {
-        let end = event.cycle + event.duration_cycles;
-        let category = if event.to.is_some() { "message" } else { "read" };
-        let at = |phase: &str, part: &str, cycle: u64, category: &str| {
-            json!({
-                "ph": phase, "cat": category, "name": event.what, "pid": self.nid,
-                "tid": self.tracks[part], "ts": self.us(cycle), "id": id,
-            })
-        };
-        let mut begin = at("b", &event.part, event.cycle, category);
-        begin["args"] = json!({"cycle": event.cycle, "cycles": event.duration_cycles});
-        if let Some((core, read)) = event.transaction {
-            begin["args"]["core"] = core.into();
-            begin["args"]["read"] = read.into();
+    fn put(&mut self, event: &Value) -> io::Result<()> {
+        if self.count > 0 {
+            self.out.write_all(b",")?;
         }
-        all.extend([begin, at("e", &event.part, end, category)]);
-        let Some(to) = &event.to else { return };
-        for (part, cycle, phase, verb) in
-            [(event.part.as_str(), event.cycle, "s", "sends"), (to.as_str(), end, "f", "gets")]
-        {
-            let mut moment = at("X", part, cycle, verb);
-            moment["dur"] = (self.us(cycle + 1) - self.us(cycle)).into();
-            let mut flow = at(phase, part, cycle, "flow");
-            flow["name"] = "message".into();
+        self.count += 1;
+        serde_json::to_writer(&mut *self.out, event).map_err(io::Error::from)
+    }
+
+    fn meta(&mut self, name: &str, track: usize, args: Value) -> io::Result<()> {
+        let event = json!({"ph": "M", "name": name, "pid": self.nid, "tid": track, "args": args});
+        self.put(&event)
+    }
+
+    /// Names a track; they are shown in the order of their numbers.
+    fn track(&mut self, track: usize, name: &str) -> io::Result<()> {
+        self.meta("thread_name", track, json!({"name": name}))?;
+        self.meta("thread_sort_index", track, json!({"sort_index": track}))
+    }
+
+    /// An event of a category in a cycle, on a track.
+    fn event(
+        &self,
+        (phase, category): (&str, &str),
+        name: &str,
+        track: usize,
+        cycle: u64,
+    ) -> Value {
+        json!({
+            "ph": phase, "cat": category, "name": name, "pid": self.nid, "tid": track, "ts": self.us(cycle),
+        })
+    }
+
+    /// A slice of a track.
+    fn slice(&self, category: &str, name: &str, track: usize, [begin, end]: [u64; 2]) -> Value {
+        let mut slice = self.event(("X", category), name, track, begin);
+        slice["dur"] = (self.us(end) - self.us(begin)).into();
+        slice
+    }
+
+    /// An arrow from a slice to another one: track and cycle of each.
+    fn flow(&mut self, name: &str, from: (usize, u64), to: (usize, u64)) -> io::Result<()> {
+        let id = self.id();
+        for (phase, (track, cycle)) in [("s", from), ("f", to)] {
+            let mut flow = self.event((phase, "flow"), name, track, cycle);
+            flow["id"] = id.into();
             if phase == "f" {
                 flow["bp"] = "e".into();
             }
-            all.extend([moment, flow]);
+            self.put(&flow)?;
         }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rackmem_sim::report::TraceEvent;
+
     use super::*;
+
+    fn written(nodes: &[Node]) -> Value {
+        let mut bytes = Vec::new();
+        document(&Machine::default(), nodes, &mut bytes).unwrap();
+        serde_json::from_slice(&bytes).unwrap()
+    }
 
     #[test]
     fn every_part_has_a_track_and_time_is_in_microseconds() {
@@ -171,8 +229,9 @@ mod tests {
             what: "GetX".to_owned(),
         };
         let events = vec![event("core[3]", None, 100), event("home[1]", Some("memory[0]"), 10)];
-        let recording = Recording { events, dropped: 0, whole_to: None };
-        let trace = document(&Machine::default(), &[(2, recording)]);
+        let messages = Recording { events, dropped: 0, whole_to: None };
+        let node = Node { messages, ..Node::default() };
+        let trace = written(&[Node::default(), Node::default(), node]);
         assert_eq!(trace["otherData"], json!({"dropped_events": 0, "whole_to_cycle": null}));
         let all = trace["traceEvents"].as_array().unwrap();
         let of = |phase: &str| all.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
@@ -191,14 +250,20 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said() {
-        let recording = |dropped, whole_to| Recording { events: vec![], dropped, whole_to };
-        let nodes =
-            [(0, recording(0, None)), (1, recording(7, Some(900))), (2, recording(5, Some(800)))];
-        let about = &document(&Machine::default(), &nodes)["otherData"];
-        assert_eq!(*about, json!({"dropped_events": 12, "whole_to_cycle": 800}));
-        let said = warning(&missing(&nodes)).unwrap();
-        assert!(said.contains("12 messages and reads are not in the trace"), "{said}");
-        assert!(said.contains("whole up to cycle 800"), "{said}");
-        assert_eq!(warning(&missing(&nodes[..1])), None);
+        let node = |dropped, whole_to| {
+            let messages = Recording { events: vec![], dropped, whole_to };
+            Node { messages, ..Node::default() }
+        };
+        let mut nodes = [node(0, None), node(7, Some(900)), node(5, Some(800))];
+        nodes[1].tracks.dropped = 3;
+        nodes[1].tracks.whole_to = Some(700);
+        let about = &written(&nodes)["otherData"];
+        assert_eq!(*about, json!({"dropped_events": 15, "whole_to_cycle": 700}));
+        let [messages, slices] = warnings(&missing(&nodes)).try_into().unwrap();
+        assert!(messages.contains("12 messages and reads are not in the trace"), "{messages}");
+        assert!(messages.contains("whole up to cycle 800"), "{messages}");
+        assert!(slices.contains("3 slices of programs are not in the trace"), "{slices}");
+        assert!(slices.contains("whole up to cycle 700"), "{slices}");
+        assert!(warnings(&missing(&nodes[..1])).is_empty());
     }
 }

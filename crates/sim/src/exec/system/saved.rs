@@ -101,11 +101,10 @@ impl System {
             core.fast.due = clock.cycle(core.fast.due);
             core.fast.touches = places.touches(core.fast.touches);
             let mut cpu = Cpu::restore(number, &self.machine, core, &mut chip.wires);
-            if let Some(stretch) = &self.pipeline {
-                cpu.record_lives(stretch.clone());
-            }
+            self.record(&mut cpu);
             chip.tiles[usize::from(number)].cpu = Some(cpu);
         }
+        self.note_restored(chip);
         self.next_timer = self.earliest_timer(chip.wires.now);
         Ok(self)
     }

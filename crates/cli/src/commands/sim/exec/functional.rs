@@ -39,7 +39,8 @@ struct Report {
 /// than 0, which becomes ours.
 pub fn run(args: &ExecArgs) -> Result<()> {
     if args.trace.trace.is_some() {
-        let hint = "--trace records messages between parts of a machine; leave out --functional";
+        let hint =
+            "--trace records what happens on a machine, with its times; leave out --functional";
         return Err(Failure::usage(hint));
     }
     if args.pipeline.pipeline.is_some() {

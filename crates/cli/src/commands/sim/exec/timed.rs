@@ -104,8 +104,11 @@ impl Run<'_> {
                 console::remark(&format!("warning: node {nid}: {warning}"));
             }
         }
-        let traces = outcome.nodes.iter_mut().map(|node| std::mem::take(&mut node.trace));
-        let traces: Vec<_> = (0..).zip(traces).collect();
+        let traces = outcome.nodes.iter_mut().map(|node| trace::Node {
+            messages: std::mem::take(&mut node.trace),
+            tracks: std::mem::take(&mut node.tracks),
+        });
+        let traces: Vec<_> = traces.collect();
         let verdict = verdict(name, part, &outcome);
         let traced = trace::write(&args.trace, machine, &traces);
         let lives = outcome.nodes.iter_mut().map(|node| std::mem::take(&mut node.lives));

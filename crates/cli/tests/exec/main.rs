@@ -1,7 +1,6 @@
 //! `rackmem cc` and `rackmem sim exec` as their user sees them.
 
-#[path = "common/traces.rs"]
-mod traces;
+mod traced;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -304,23 +303,6 @@ fn on_a_machine_a_report_has_every_node_and_all_counters() {
     let (cycles, ns) = (report["cycles"].as_f64().unwrap(), report["simulated_ns"].as_f64());
     assert_eq!((report["instructions"].as_u64(), ns), (Some(14), Some(cycles / 2.0)));
     assert_eq!(report["stats"]["node[1].core[0].retired"], 7.0);
-}
-
-#[test]
-fn a_trace_has_the_messages_of_every_node() {
-    let dir = TempDir::new().unwrap();
-    let hello = prebuilt().join("hello.rv64");
-    let args = ["-n", "2", "--trace", "trace.json", hello.to_str().unwrap()];
-    on_sonuma(dir.path(), &args);
-    let events = traces::checked_trace(&dir.path().join("trace.json"));
-    for node in [0, 1] {
-        let begins = |event: &&serde_json::Value| event["ph"] == "b" && event["pid"] == node;
-        assert!(events.iter().filter(begins).count() > 20, "node {node}");
-    }
-    assert!(events.iter().any(|event| event["ph"] == "f"));
-    let args = ["--trace", "x.json", "--trace-window", "900ms..901ms", hello.to_str().unwrap()];
-    let done = on_sonuma(dir.path(), &args);
-    assert!(text(&done.stderr).contains("nothing to trace"), "{}", text(&done.stderr));
 }
 
 /// The stages of O3PipeView, in their order.
