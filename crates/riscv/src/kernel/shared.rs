@@ -146,16 +146,20 @@ fn put(region: &Region, at: u64, bytes: &[u8], memory: &mut dyn UserMemory) -> R
     Ok(())
 }
 
-/// Fills the pages of a mapping with what the file has there, and zeros behind its end.
-fn fill(region: &Region, files: &mut Files, memory: &mut dyn UserMemory) -> Result<()> {
+/// Fills the pages of a mapping with what the file has there, and the rest of the last one with zeros. Returns the
+/// address of the pages behind it.
+fn fill(region: &Region, files: &mut Files, memory: &mut dyn UserMemory) -> Result {
+    let size = files.mapped_size(region.file)?.unwrap_or(0).saturating_sub(region.offset);
+    let end = region.start.saturating_add(size).min(region.end);
+    let end = end.next_multiple_of(PAGE).min(region.end);
     let mut at = region.start;
-    while at < region.end {
-        let length = (region.end - at).min(CHUNK);
+    while at < end {
+        let length = (end - at).min(CHUNK);
         let bytes = files.mapped_bytes(region.file, region.offset + (at - region.start), length)?;
         put(region, at, &bytes, memory)?;
         at += length;
     }
-    Ok(())
+    Ok(end)
 }
 
 impl Kernel {
@@ -350,7 +354,10 @@ impl Kernel {
     /// A call has written a part of an open file, or cut it: mappings show that.
     pub(super) fn after_write(&mut self, context: &mut Context<'_>, place: &Place) -> Result<()> {
         for region in self.shared.showing(place.inode, place.from, place.to) {
-            fill(&region, &mut self.files, context.memory)?;
+            let end = fill(&region, &mut self.files, context.memory)?;
+            if end < region.end {
+                context.memory.discard(end, region.end - end);
+            }
         }
         Ok(())
     }

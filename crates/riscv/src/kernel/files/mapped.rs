@@ -104,7 +104,7 @@ impl Files {
                 let pieces = transfer::pieces(context, a1, a2).ok()?;
                 pieces.iter().fold(0, |sum, &(_, length)| length.saturating_add(sum))
             }
-            number::FTRUNCATE | number::FALLOCATE => u64::MAX,
+            number::FTRUNCATE => u64::MAX,
             _ => return None,
         };
         let reads =
@@ -116,8 +116,9 @@ impl Files {
         };
         let size = file.metadata().ok()?.len();
         let from = match number {
-            number::FTRUNCATE => a1.min(size),
-            number::FALLOCATE => size,
+            // A file that grows has zeros there, as the pages have.
+            number::FTRUNCATE if a1 >= size => return None,
+            number::FTRUNCATE => a1,
             number::PREAD64 | number::PWRITE64 | number::PREADV | number::PWRITEV => a3,
             _ if *flags & APPEND != 0 && !reads => size,
             _ => std::io::Seek::stream_position(&mut **file).ok()?,
