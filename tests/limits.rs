@@ -257,6 +257,13 @@ const TABLES: &[Table] = &[
             ),
             ("code and data of a program", Bytes, "crates/riscv/src/elf.rs", "LARGEST"),
             ("threads of a program", Number, "crates/riscv/src/kernel/threads.rs", "MAX_THREADS"),
+            ("timers of a program", Number, "crates/riscv/src/kernel/timers.rs", "MOST_TIMERS"),
+            (
+                "signals of a number that wait for a thread",
+                Number,
+                "crates/riscv/src/kernel/signals/queue.rs",
+                "MOST_QUEUED",
+            ),
             (
                 "runs of a report that are shown each by itself",
                 Number,

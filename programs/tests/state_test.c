@@ -1,22 +1,26 @@
 /* A process with something of everything that a system keeps for it: threads that wait for each other, sleep and write
- * into a pipe, a file that is read and one that is written, standard input, an event counter. It prints the same
- * whenever and wherever it is interrupted.
+ * into a pipe, a file that is read and one that is written, standard input, an event counter, a timer that sends
+ * signals, a shared mapping of a file. It prints the same whenever and wherever it is interrupted.
  *
- *     state_test IN OUT <INPUT    lines of numbers in IN; their sums go to OUT */
+ *     state_test IN OUT <INPUT    lines of numbers in IN; their sums go to OUT, and other ones to ./mapped */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "check.h"
 
-enum { THREADS = 3, ROUNDS = 24, STEPS = 500, WORDS = 1 << 14 };
+enum { THREADS = 3, ROUNDS = 24, STEPS = 500, WORDS = 1 << 14, TICKS = 3 };
 
 static uint32_t words[THREADS][WORDS];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -24,6 +28,44 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static uintptr_t turn;
 static int pipe_ends[2];
 static int events;
+static volatile sig_atomic_t ticks;
+static uint64_t *mapped;
+
+static void tick(int signal)
+{
+    (void)signal;
+    ticks++;
+}
+
+/* Has a signal come every 10 us. */
+static void set_timer(void)
+{
+    struct sigaction action = {.sa_handler = tick, .sa_flags = SA_RESTART};
+    struct itimerval timer = {{0, 10}, {0, 10}};
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+    CHECK(setitimer(ITIMER_REAL, &timer, NULL) == 0);
+}
+
+/* Maps a word of ./mapped for each round of each thread. Returns the file. */
+static int map_file(void)
+{
+    size_t length = THREADS * ROUNDS * sizeof *mapped;
+    int file = open("mapped", O_RDWR | O_CREAT | O_TRUNC, 0666);
+    CHECK(file >= 0 && ftruncate(file, (off_t)length) == 0);
+    mapped = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    CHECK(mapped != MAP_FAILED);
+    return file;
+}
+
+/* The sum of what the threads have stored in the mapping, as it is in the file. */
+static uint64_t mapped_sum(int file)
+{
+    uint64_t found[THREADS * ROUNDS], sum = 0;
+    CHECK(pread(file, found, sizeof found, 0) == (ssize_t)sizeof found);
+    for (int i = 0; i < THREADS * ROUNDS; i++)
+        sum += found[i];
+    return sum;
+}
 
 static void wait_for_turn(uintptr_t self)
 {
@@ -52,6 +94,7 @@ static void *work(void *arg)
     uint64_t sum = 0;
     for (int round = 0; round < ROUNDS; round++) {
         sum += step(words[self], round);
+        mapped[self * ROUNDS + (uintptr_t)round] = sum;
         if (round % 4 == 0)
             wait_for_turn(self);
         if (round % 8 == 5)
@@ -88,6 +131,8 @@ int main(int argc, char **argv)
     FILE *in = fopen(argv[1], "r"), *out = fopen(argv[2], "w");
     CHECK(in && out && pipe(pipe_ends) == 0);
     events = eventfd(0, 0);
+    int file = map_file();
+    set_timer();
     pthread_t threads[THREADS];
     for (uintptr_t i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
@@ -95,6 +140,10 @@ int main(int argc, char **argv)
     printf("standard input: %ld\n", sums(stdin, NULL));
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
+    while (ticks < TICKS)
+        ;
+    CHECK(setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL) == 0);
+    printf("ticks, mapped: %" PRIu64 "\n", mapped_sum(file));
     eventfd_t count = 0;
     CHECK(eventfd_read(events, &count) == 0 && count == THREADS);
     CHECK(close(pipe_ends[1]) == 0);

@@ -204,6 +204,19 @@ impl LocalHost {
         }
     }
 
+    /// Makes an empty file that is about to be read, if it is not there.
+    fn create(&mut self, name: &str, is_new: bool) -> io::Result<()> {
+        if let Ok(Place { path, .. }) = self.folder.resolve(name, !is_new)
+            && fs::symlink_metadata(&path).is_ok()
+        {
+            return if is_new { Err(io::ErrorKind::AlreadyExists.into()) } else { Ok(()) };
+        }
+        let path = self.own_place(name, true)?;
+        OpenOptions::new().write(true).create_new(true).open(&path)?;
+        self.made.insert(path);
+        Ok(())
+    }
+
     fn open_file(&mut self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
         let found = fs::metadata(path);
         if let Ok(found) = &found {
@@ -318,6 +331,9 @@ impl Host for LocalHost {
             let path = self.own_place(name, !mode.create_new)?;
             return self.open_file(&path, mode);
         }
+        if mode.create {
+            self.create(name, mode.create_new)?;
+        }
         let Place { path, .. } = self.place(name, true)?;
         let opened = self.open_file(&path, mode);
         if !matches!(opened, Ok(Opened::Folder(..))) {
@@ -377,6 +393,18 @@ impl Host for LocalHost {
                 let found = fs::symlink_metadata(&path)?;
                 fs::remove_dir(&path)?;
                 self.folder.forget(&found);
+                Ok(())
+            }
+            Change::Link { from, to, follow } => {
+                let (from, to) = (self.own_place(from, follow)?, self.own_place(to, false)?);
+                fs::hard_link(&from, &to)?;
+                self.made.insert(to);
+                Ok(())
+            }
+            Change::SymbolicLink { text, name } => {
+                let path = self.own_place(name, false)?;
+                std::os::unix::fs::symlink(text, &path)?;
+                self.made.insert(path);
                 Ok(())
             }
             Change::Rename { from, to, replace } => {

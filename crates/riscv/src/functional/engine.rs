@@ -10,7 +10,7 @@ use crate::elf::Image;
 use crate::exec::{Exit, Trap, execute};
 use crate::hart::{Hart, abi};
 use crate::host::LocalHost;
-use crate::kernel::{Caused, Effect, Kernel};
+use crate::kernel::{Caused, Effect, Expired, Kernel};
 use crate::space::{AddressSpace, Fault};
 
 /// A reservation does not outlive a slice, so a slice has to be longer than the loops that the
@@ -87,6 +87,9 @@ impl<'a> Engine<'a> {
         loop {
             let mut ran = false;
             for number in 0..self.threads.len() {
+                if let Some((hart, signal)) = self.expire() {
+                    return Ok(self.outcome(hart, End::Killed(signal)));
+                }
                 self.wake_if_due(number);
                 if self.threads[number].state != State::Running {
                     continue;
@@ -114,7 +117,7 @@ impl<'a> Engine<'a> {
             self.note_code();
         }
         let mut left = self.options.slice.max(SHORTEST_SLICE);
-        while left > 0 {
+        while left > 0 && !self.is_timer_due() {
             let limit = self.limit(number, left)?;
             let (done, pause) = self.step(number, limit);
             left -= done;
@@ -138,8 +141,12 @@ impl<'a> Engine<'a> {
         Ok(None)
     }
 
-    /// Instructions that may be executed now without passing the limit of the run.
+    /// Instructions that may be executed now without passing the limit of the run, or the next timer.
     fn limit(&self, number: usize, left: u64) -> Result<u64, RunError> {
+        let left = match self.kernel.next_timer() {
+            Some(due) => left.min(due.saturating_sub(self.host.now_ns).max(1)),
+            None => left,
+        };
         let left = match self.options.max_ns {
             None => left,
             // Each instruction is a nanosecond.
@@ -244,22 +251,38 @@ impl<'a> Engine<'a> {
         }
     }
 
+    fn is_timer_due(&self) -> bool {
+        self.kernel.next_timer().is_some_and(|due| due <= self.host.now_ns)
+    }
+
+    /// Has the kernel send the signals of timers that are due. Returns the hart and the signal that end the program, if
+    /// one does.
+    fn expire(&mut self) -> Option<(usize, i32)> {
+        if !self.is_timer_due() {
+            return None;
+        }
+        let Expired { woken, killed } = self.kernel.expire(self.host.now_ns, &mut self.space);
+        for hart in woken {
+            self.threads[hart].state = State::Running;
+        }
+        killed
+    }
+
     /// No hart runs: time passes until one does.
     fn skip_to_next_deadline(&mut self) -> Result<(), RunError> {
         let deadlines = self.threads.iter().filter_map(|thread| match thread.state {
             State::Asleep(until) => until,
             _ => None,
         });
-        match deadlines.min() {
+        let asleep = |thread: &Thread| thread.state != State::Idle;
+        let first = self.threads.iter().position(asleep).unwrap_or(0);
+        match deadlines.chain(self.kernel.next_timer()).min() {
             Some(deadline) => {
                 self.host.now_ns = self.host.now_ns.max(deadline);
-                Ok(())
+                // A timer whose signal nobody wants wakes nobody.
+                self.limit(first, 1).map(|_| ())
             }
-            None => {
-                let asleep = |thread: &Thread| thread.state != State::Idle;
-                let first = self.threads.iter().position(asleep).unwrap_or(0);
-                Err(self.failure(first, Why::Deadlock))
-            }
+            None => Err(self.failure(first, Why::Deadlock)),
         }
     }
 

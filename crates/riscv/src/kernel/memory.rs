@@ -79,8 +79,8 @@ impl Memory {
             number::MPROTECT if a1 == 0 => Ok(0),
             number::MPROTECT => self.protect(a0, a1, permissions(a2), context),
             number::MADVISE => self.madvise(context),
-            // All memory is pinned, and no file is behind it.
-            number::MLOCK | number::MUNLOCK | number::MSYNC => Ok(0),
+            // All memory is pinned.
+            number::MLOCK | number::MUNLOCK => Ok(0),
             number::MLOCKALL | number::MUNLOCKALL => Ok(0),
             _ => return None,
         })
@@ -113,6 +113,13 @@ impl Memory {
     /// Whether an address is reserved: taken, and without memory as nobody may use it.
     pub(super) fn is_reserved(&self, address: u64) -> bool {
         address < STACK_TOP && !self.reserved.is_free(address, address + 1)
+    }
+
+    /// Whether all of a range of pages is in use.
+    pub(super) fn is_mapped(&self, start: u64, end: u64, context: &mut Context<'_>) -> bool {
+        // Outside of mappings are programs, heaps and stacks.
+        let rest = self.mappings.outside(start, end);
+        rest.iter().all(|&(from, _)| context.memory.read(from, &mut [0]).is_ok())
     }
 
     /// Moves the end of the heap; returns the new end.

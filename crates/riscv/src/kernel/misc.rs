@@ -1,6 +1,7 @@
 //! Time, random numbers, and calls with the same answer for every program.
 
-use super::{Context, Effect, Errno, Result, number};
+use super::{Context, Effect, Errno, Result, UserMemory, number};
+use crate::hart::{Hart, abi};
 
 /// Calendar time at which every program begins: 2020-01-01 00:00 UTC, in nanoseconds since 1970. It is
 /// fixed so that runs repeat.
@@ -73,6 +74,22 @@ pub(super) fn nanosleep(
         false => now.saturating_add(time),
     };
     Ok((0, Effect::Sleep { until_ns: Some(until) }))
+}
+
+/// Writes the rest of a sleep that a signal interrupts, if its call asks for that.
+pub(super) fn write_rest(state: &Hart, memory: &mut dyn UserMemory, rest_ns: u64) -> Result<()> {
+    let args: [u64; 4] = core::array::from_fn(|index| state.x[abi::A0 + index]);
+    let to = match state.x[abi::A7] {
+        number::NANOSLEEP => args[1],
+        number::CLOCK_NANOSLEEP if args[1] & TIMER_ABSTIME == 0 => args[3],
+        _ => 0,
+    };
+    if to == 0 {
+        return Ok(());
+    }
+    let words = [rest_ns / NS, rest_ns % NS];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    Ok(memory.write(to, &bytes)?)
 }
 
 /// Random bytes for a program, the same in every run.

@@ -7,7 +7,7 @@
 //! with simulated time can charge any time for each call.
 //!
 //! One kernel is one process; its threads share everything. Signals come from the process itself: sent by its threads,
-//! and by its faults ([`Kernel::fault`]).
+//! its faults ([`Kernel::fault`]) and its timers ([`Kernel::expire`]).
 //!
 //! A driver may have calls of its own: it looks at `a7` before it calls the kernel, and gets
 //! addresses for the mappings of such calls from [`Kernel::reserve`].
@@ -21,9 +21,11 @@ mod number;
 mod ranges;
 mod saved;
 mod services;
+mod shared;
 mod signals;
 mod synthetic;
 mod threads;
+mod timers;
 mod waiting;
 
 use std::collections::BTreeMap;
@@ -35,15 +37,18 @@ pub use number::name as call_name;
 pub use services::{Change, Entry, Host, Kind, OpenMode, Opened, Status, Stream, UserMemory};
 pub use signals::signal_name;
 pub use synthetic::Program;
+pub use timers::Expired;
 pub use waiting::Caused;
 
 use crate::hart::{Hart, abi};
 use files::Files;
 use futex::Futexes;
 use memory::Memory;
-use signals::Signals;
+use shared::Shared;
+use signals::{Info, Signals, To};
 use synthetic::Process;
 use threads::Threads;
+use timers::Timers;
 use waiting::Sleeper;
 
 /// Effect of a system call on the calling hart. Its `pc` is behind the `ecall` already.
@@ -102,17 +107,21 @@ struct Context<'a> {
     /// Something has changed that others may wait for.
     has_changed: bool,
     /// A signal for the caller.
-    raised: Option<u64>,
+    raised: Option<Info>,
 }
 
 /// The process as the kernel sees it.
 #[derive(Serialize, Deserialize)]
 pub struct Kernel {
     memory: Memory,
+    shared: Shared,
     files: Files,
     threads: Threads,
     futexes: Futexes,
     signals: Signals,
+    timers: Timers,
+    /// The time of the last call, or of the last timer.
+    now_ns: u64,
     /// Harts that sleep in a call.
     sleepers: BTreeMap<usize, Sleeper>,
     program: Program,
@@ -125,10 +134,13 @@ impl Kernel {
     pub fn new(heap: u64, seed: u64) -> Kernel {
         Kernel {
             memory: Memory::new(heap),
+            shared: Shared::default(),
             files: Files::new(seed),
             threads: Threads::new(),
             futexes: Futexes::default(),
             signals: Signals::new(),
+            timers: Timers::default(),
+            now_ns: 0,
             sleepers: BTreeMap::new(),
             program: Program::default(),
             warned: Vec::new(),
@@ -166,8 +178,23 @@ impl Kernel {
         memory: &mut dyn UserMemory,
         host: &mut dyn Host,
     ) -> Reply {
+        let reply = self.carry_out(hart, state, memory, host);
+        if matches!(reply.effect, Effect::Exit(_) | Effect::Killed(_)) {
+            self.write_back_all(memory);
+        }
+        reply
+    }
+
+    fn carry_out(
+        &mut self,
+        hart: usize,
+        state: &mut Hart,
+        memory: &mut dyn UserMemory,
+        host: &mut dyn Host,
+    ) -> Reply {
         state.pc = state.pc.wrapping_add(waiting::ECALL_BYTES);
         let number = state.x[abi::A7];
+        self.now_ns = host.now_ns();
         // A call that is made again gives up when it would have the first time.
         let deadline = match self.sleepers.remove(&hart) {
             Some(Sleeper::Retry(until_ns)) => until_ns,
@@ -193,7 +220,7 @@ impl Kernel {
         };
         let mut outcome = self.outcome(number, &mut context);
         if let Some(signal) = context.raised {
-            outcome.1 = self.send(&mut context, hart, signal);
+            outcome.1 = self.send(&mut context, To::Thread(hart), signal);
         }
         let Context { mut woken, wait, has_changed, .. } = context;
         if has_changed {
@@ -224,7 +251,11 @@ impl Kernel {
                 let [_, flags, request, ..] = context.args();
                 misc::nanosleep(context, request, flags & misc::TIMER_ABSTIME != 0)
             }
-            number::KILL | number::TKILL | number::TGKILL => self.kill(context, number),
+            number::KILL
+            | number::TKILL
+            | number::TGKILL
+            | number::RT_SIGQUEUEINFO
+            | number::RT_TGSIGQUEUEINFO => self.kill(context, number),
             _ => return None,
         })
     }
@@ -234,15 +265,16 @@ impl Kernel {
         if number == number::MMAP && context.args()[3] & memory::MAP_ANONYMOUS == 0 {
             return self.map_file(context);
         }
-        if let Some(result) = self.memory.call(number, context) {
+        if let Some(result) = self.memory_call(number, context) {
             return result;
         }
         if let Some(result) = self.signals.call(number, context) {
             return result;
         }
-        let process =
-            Process { program: &self.program, memory: &self.memory, threads: self.threads.count() };
-        if let Some(result) = self.files.call(number, context, &process) {
+        if let Some(result) = self.timer_call(number, context) {
+            return result;
+        }
+        if let Some(result) = self.file_call(number, context) {
             return result;
         }
         if let Some(result) = self.threads.call(number, context) {
@@ -260,26 +292,42 @@ impl Kernel {
         }
         Err(Errno::NOSYS)
     }
-}
 
-impl Kernel {
-    /// `mmap` of a file: a copy of it, which is what a private mapping is.
-    fn map_file(&mut self, context: &mut Context<'_>) -> Result {
-        const SHARED: u64 = 1;
-        const WRITE: u64 = 2;
-        let [_, length, protection, flags, descriptor, offset] = context.args();
-        if flags & SHARED != 0 && protection & WRITE != 0 {
-            context.host.warn("mmap() of a file to be written is not implemented: ENODEV");
-            return Err(Errno::NODEV);
+    /// Calls on memory: shared mappings of files may be in it.
+    fn memory_call(&mut self, number: u64, context: &mut Context<'_>) -> Option<Result> {
+        if let Some(result) = self.before_memory_call(number, context) {
+            return Some(result);
         }
-        let bytes = self.files.bytes(descriptor, offset, length)?;
-        let start = self.memory.map_bytes(context, protection)?;
-        let length = length.next_multiple_of(crate::space::PAGE);
-        context.memory.write(start, &bytes)?;
-        if protection & WRITE == 0 {
-            self.memory.protect(start, length, memory::permissions(protection), context)?;
+        let result = self.memory.call(number, context)?;
+        if result.is_ok() {
+            self.after_memory_call(number, context);
         }
-        Ok(start)
+        Some(result)
+    }
+
+    /// Calls on files: shared mappings may show them.
+    fn file_call(&mut self, number: u64, context: &mut Context<'_>) -> Option<Result> {
+        let place = if self.has_shared() { self.files.place(number, context) } else { None };
+        if let Some(place) = place.filter(|place| place.reads)
+            && let Err(errno) = self.before_read(context, &place)
+        {
+            return Some(Err(errno));
+        }
+        let process =
+            Process { program: &self.program, memory: &self.memory, threads: self.threads.count() };
+        let result = self.files.call(number, context, &process)?;
+        let written = match (number, result) {
+            (number::OPENAT, Ok(file)) if self.has_shared() && files::empties(context) => {
+                self.files.emptied(file)
+            }
+            _ => place.filter(|place| !place.reads),
+        };
+        if let Some(place) = written.filter(|_| result.is_ok())
+            && let Err(errno) = self.after_write(context, &place)
+        {
+            return Some(Err(errno));
+        }
+        Some(result)
     }
 }
 

@@ -134,6 +134,22 @@ pub enum Change<'a> {
     Remove(&'a str),
     /// An empty folder is removed.
     RemoveFolder(&'a str),
+    /// A file gets a second name.
+    Link {
+        /// A name that it has.
+        from: &'a str,
+        /// The name that it gets.
+        to: &'a str,
+        /// Whether a symbolic link stands for the file that it leads to.
+        follow: bool,
+    },
+    /// A new symbolic link.
+    SymbolicLink {
+        /// Where it leads.
+        text: &'a str,
+        /// The name that the link gets.
+        name: &'a str,
+    },
     /// A file or folder gets another name.
     Rename {
         /// The name that it has.

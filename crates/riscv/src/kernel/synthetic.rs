@@ -1,13 +1,16 @@
 //! The folder `/`, and files below `/proc`, `/sys` and `/dev`: those of the program's machine, and never the host's.
 
+mod folders;
+
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
 use super::memory::Memory;
-use super::{Entry, Host, Kind};
+use super::{Entry, Host};
 use crate::space::PAGE;
 use crate::stack::STACK_TOP;
+use folders::{first_name, folder};
 
 /// What a process knows of its program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,14 +36,24 @@ pub(super) struct Facts<'a> {
     /// Ranges of the address space that are in use, and their names.
     maps: Vec<(u64, u64, &'static str)>,
     threads: usize,
+    /// Descriptors that are in use.
+    descriptors: &'a [u64],
+    /// The current folder.
+    current: &'a str,
     now_ns: u64,
     harts: usize,
     memory_bytes: u64,
 }
 
 impl<'a> Facts<'a> {
-    pub(super) fn new(process: &Process<'a>, host: &mut dyn Host) -> Facts<'a> {
+    pub(super) fn new(
+        process: &Process<'a>,
+        (descriptors, current): (&'a [u64], &'a str),
+        host: &mut dyn Host,
+    ) -> Facts<'a> {
         Facts {
+            descriptors,
+            current,
             program: process.program,
             maps: process.memory.maps(),
             threads: process.threads,
@@ -69,8 +82,9 @@ pub(super) enum Made {
 
 /// Whether names there are the kernel's: so is the folder that all others are in.
 pub(super) fn is_ours(path: &str) -> bool {
-    let top = path.split('/').find(|part| !part.is_empty());
-    matches!(top, Some("proc" | "sys" | "dev")) || normal(path) == "/"
+    let name = normal(path);
+    let top = name.split('/').nth(1);
+    matches!(top, Some("proc" | "sys" | "dev" | ""))
 }
 
 /// A name without `.`, `..` and doubled slashes.
@@ -96,12 +110,12 @@ pub(super) fn is_probed(name: &str) -> bool {
 /// The file of a normal name, if there is one.
 pub(super) fn open(path: &str, facts: &Facts<'_>) -> Option<Made> {
     let text = |text: String| Some(Made::Text(text.into_bytes()));
-    let number = |name: &str, prefix: &str| name.strip_prefix(prefix)?.parse().ok();
-    if let Some(descriptor) = number(path, "/dev/fd/").or(number(path, "/proc/self/fd/")) {
-        return Some(Made::Descriptor(descriptor));
+    let path = &first_name(path)[..];
+    if let Some(descriptor) = path.strip_prefix("/proc/self/fd/") {
+        let descriptor = descriptor.parse().ok()?;
+        return facts.descriptors.contains(&descriptor).then_some(Made::Descriptor(descriptor));
     }
     match path {
-        "/" => Some(Made::Folder(root())),
         "/dev/null" => Some(Made::Null),
         "/dev/zero" => Some(Made::Zero),
         "/dev/full" => Some(Made::Full),
@@ -130,14 +144,16 @@ pub(super) fn open(path: &str, facts: &Facts<'_>) -> Option<Made> {
         | "/sys/devices/system/cpu/possible"
         | "/sys/devices/system/cpu/present" => text(format!("{}\n", range(facts.harts))),
         "/sys/devices/system/cpu/kernel_max" => text(format!("{}\n", facts.harts - 1)),
-        "/sys/devices/system/cpu" => Some(Made::Folder(cpu_folder(facts))),
         "/sys/devices/system/node/online" | "/sys/devices/system/node/possible" => {
             text("0\n".to_owned())
         }
         "/sys/kernel/mm/transparent_hugepage/enabled" => {
             text("always madvise [never]\n".to_owned())
         }
-        _ => own(path.strip_prefix("/proc/self/").or(path.strip_prefix("/proc/1000/"))?, facts),
+        _ => {
+            let own = path.strip_prefix("/proc/self/").and_then(|name| own(name, facts));
+            own.or_else(|| folder(path, facts).map(Made::Folder))
+        }
     }
 }
 
@@ -152,7 +168,7 @@ fn own(name: &str, facts: &Facts<'_>) -> Option<Made> {
     let pages = facts.maps.iter().map(|(start, end, _)| (end - start) / PAGE).sum::<u64>();
     match name {
         "exe" => Some(Made::Link(exe(facts.program))),
-        "cwd" => Some(Made::Link(crate::host::FOLDER.to_owned())),
+        "cwd" => Some(Made::Link(facts.current.to_owned())),
         "cmdline" => zero_ended(args),
         "environ" => zero_ended(env),
         "comm" => text(format!("{}\n", comm(facts.program))),
@@ -252,20 +268,4 @@ fn maps(facts: &Facts<'_>) -> String {
         };
     }
     text
-}
-
-fn cpu_folder(facts: &Facts<'_>) -> Vec<Entry> {
-    let harts = (0..facts.harts).map(|hart| (format!("cpu{hart}"), Kind::Folder));
-    let files = ["kernel_max", "online", "possible", "present"];
-    let files = files.iter().map(|name| ((*name).to_owned(), Kind::File));
-    let mut all: Vec<(String, Kind)> = harts.chain(files).collect();
-    all.sort();
-    (1..).zip(all).map(|(inode, (name, kind))| Entry { name, kind, inode }).collect()
-}
-
-/// The folders that every program sees.
-fn root() -> Vec<Entry> {
-    let own = crate::host::FOLDER.trim_start_matches('/');
-    let names = (1..).zip(["dev", "proc", own, "sys"]);
-    names.map(|(inode, name)| Entry { name: name.to_owned(), kind: Kind::Folder, inode }).collect()
 }

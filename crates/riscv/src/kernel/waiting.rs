@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::signals::Sent;
-use super::{Context, Effect, Errno, Host, Kernel, Result, UserMemory, number};
+use super::signals::{Info, Sent, Source, To};
+use super::{Context, Effect, Errno, Host, Kernel, Result, UserMemory, misc, number};
 use crate::hart::{Hart, abi};
 use crate::space::{Cause, Fault, Permissions};
 
@@ -17,7 +17,8 @@ pub(super) enum Sleeper {
     Retry(Option<u64>),
     /// It waits for a futex. The first argument, whose register has the result already.
     Futex(u64),
-    Time,
+    /// It sleeps until this time.
+    Time(u64),
 }
 
 /// What an instruction of a program causes instead of completing.
@@ -61,10 +62,18 @@ fn call_mask(number: u64, context: &mut Context<'_>) -> Result<Option<u64>> {
 const fn may_restart(number: u64) -> bool {
     use number::{
         CLOCK_NANOSLEEP, EPOLL_PWAIT, EPOLL_PWAIT2, NANOSLEEP, PPOLL, PSELECT6, RT_SIGSUSPEND,
+        RT_SIGTIMEDWAIT,
     };
     !matches!(
         number,
-        PPOLL | PSELECT6 | EPOLL_PWAIT | EPOLL_PWAIT2 | RT_SIGSUSPEND | NANOSLEEP | CLOCK_NANOSLEEP
+        PPOLL
+            | PSELECT6
+            | EPOLL_PWAIT
+            | EPOLL_PWAIT2
+            | RT_SIGSUSPEND
+            | RT_SIGTIMEDWAIT
+            | NANOSLEEP
+            | CLOCK_NANOSLEEP
     )
 }
 
@@ -102,9 +111,12 @@ impl Kernel {
             self.sleepers.insert(hart, Sleeper::Retry(until_ns));
             return Effect::Sleep { until_ns };
         }
-        if let Effect::Sleep { .. } = effect {
+        if let Effect::Sleep { until_ns } = effect {
             let is_futex = state.x[abi::A7] == number::FUTEX;
-            let sleeper = if is_futex { Sleeper::Futex(state.x[abi::A0]) } else { Sleeper::Time };
+            let sleeper = match is_futex {
+                true => Sleeper::Futex(state.x[abi::A0]),
+                false => Sleeper::Time(until_ns.unwrap_or(u64::MAX)),
+            };
             self.sleepers.insert(hart, sleeper);
         }
         let interrupted = if wait.is_some() { Err(Errno::INTR) } else { result };
@@ -143,11 +155,18 @@ impl Kernel {
                     state.x[abi::A0] = Errno::INTR.result();
                 }
             }
-            Some(Sleeper::Time) => state.x[abi::A0] = Errno::INTR.result(),
+            Some(Sleeper::Time(until_ns)) => {
+                let rest = until_ns.saturating_sub(self.now_ns);
+                let result = misc::write_rest(state, memory, rest).and(Err(Errno::INTR));
+                state.x[abi::A0] = result.unwrap_or_else(Errno::result);
+            }
             _ => {}
         }
         let ends = self.signals.deliver(hart, state, memory);
         self.signals.restore_mask(hart);
+        if ends.is_some() {
+            self.write_back_all(memory);
+        }
         ends
     }
 
@@ -198,48 +217,71 @@ impl Kernel {
                 (signal, code, fault.address)
             }
         };
-        self.signals.fault(hart, state, memory, (signal, code, address))
+        let is_handled = self.signals.fault(hart, state, memory, (signal, code, address));
+        if !is_handled {
+            self.write_back_all(memory);
+        }
+        is_handled
     }
 
-    /// `kill`, `tkill` and `tgkill`.
+    /// `kill`, `tkill`, `tgkill`, `rt_sigqueueinfo` and `rt_tgsigqueueinfo`.
     pub(super) fn kill(&mut self, context: &mut Context<'_>, number: u64) -> Result<(u64, Effect)> {
         const PROCESS: i32 = super::threads::PROCESS as i32;
         const LAST: u64 = 64;
-        let [a0, a1, a2, ..] = context.args();
-        let (process, thread, signal) = match number {
-            number::KILL => (a0 as i32, None, a1),
-            number::TKILL => (PROCESS, Some(a0), a1),
-            _ => (a0 as i32, Some(a1), a2),
+        const BY_KILL: i32 = 0;
+        const BY_TGKILL: i32 = -6;
+        let [a0, a1, a2, a3, ..] = context.args();
+        let (process, thread, signal, from) = match number {
+            number::KILL => (a0 as i32, None, a1, None),
+            number::TKILL => (PROCESS, Some(a0), a1, None),
+            number::TGKILL => (a0 as i32, Some(a1), a2, None),
+            number::RT_SIGQUEUEINFO => (a0 as i32, None, a1, Some(a2)),
+            _ => (a0 as i32, Some(a1), a2, Some(a3)),
         };
         if signal > LAST {
             return Err(Errno::INVAL);
         }
+        let (code, value) = match from {
+            Some(info) => (
+                context.read_u32(info.wrapping_add(8))? as i32,
+                context.read_u64(info.wrapping_add(24))?,
+            ),
+            None => (if thread.is_some() { BY_TGKILL } else { BY_KILL }, 0),
+        };
         if ![PROCESS, 0, -PROCESS].contains(&process) {
             return Err(Errno::SRCH);
         }
         let hart = match thread {
-            Some(id) => self.threads.hart_of(id).ok_or(Errno::SRCH)?,
-            None => self.signals.receiver(context.hart, &self.threads.harts(), signal.max(1)),
+            Some(id) => Some(self.threads.hart_of(id).ok_or(Errno::SRCH)?),
+            None => None,
         };
         if signal == 0 {
             return Ok((0, Effect::Return));
         }
-        Ok((0, self.send(context, hart, signal)))
+        let info = Info { signal, code, source: Source::Program { value } };
+        let harts = [&[context.hart], &self.threads.harts()[..]].concat();
+        let to = hart.map_or(To::Process(&harts), To::Thread);
+        Ok((0, self.send(context, to, info)))
     }
 
-    /// Sends a signal to the thread on a hart.
-    pub(super) fn send(&mut self, context: &mut Context<'_>, hart: usize, signal: u64) -> Effect {
-        match self.signals.send(hart, signal) {
-            Sent::Ignored => {}
-            Sent::Kills => return Effect::Killed(signal as i32),
+    /// Sends a signal to a thread, or to any one.
+    pub(super) fn send(&mut self, context: &mut Context<'_>, to: To<'_>, info: Info) -> Effect {
+        match self.signals.send(to, info) {
+            Sent::Ignored | Sent::Pends => {}
+            Sent::Kills(_) => return Effect::Killed(info.signal as i32),
             Sent::Waits(hart) => {
                 let sleeps = hart != context.hart && self.sleepers.contains_key(&hart);
-                if sleeps && self.signals.is_due(hart) {
+                if sleeps && self.is_for(hart, info.signal) {
                     context.woken.push(hart);
                 }
             }
         }
         Effect::Return
+    }
+
+    /// Whether a thread that sleeps goes on for a signal that waits for it.
+    pub(super) fn is_for(&self, hart: usize, signal: u64) -> bool {
+        self.signals.is_due(hart) || self.signals.awaits(hart, signal)
     }
 
     /// The return from a handler.

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::support::qemu::{QEMU, Shown, by_qemu, by_us, have};
+use crate::support::qemu::{QEMU, Shown, by_qemu, by_us, by_us_in, have};
 
 pub const GCC: &str = "riscv64-linux-gnu-gcc";
 
@@ -89,6 +89,34 @@ fn memory() {
 #[test]
 fn polling() {
     prints_the_same("polling", &[]);
+}
+
+#[test]
+fn timers() {
+    prints_the_same("timers", &[]);
+    prints_the_same("timers", &["end"]);
+}
+
+#[test]
+fn mapped() {
+    prints_the_same("mapped", &[]);
+    // What is not unmapped is in the file when the program has ended, however it ends.
+    for (command, flags) in compilers() {
+        let folder = TempDir::new().expect("there is room for temporary files");
+        let program = compile(folder.path(), &command, &flags, "mapped");
+        for how in ["exit", "signal", "crash", "timer"] {
+            let ours = by_us_in(folder.path(), &program, &[how]);
+            assert_eq!(ours.status != 0, how != "exit", "{how}");
+            let bytes = std::fs::read(folder.path().join("file")).expect("it has been written");
+            assert_eq!(bytes.len(), 4 * 4096);
+            assert_eq!(&bytes[3 * 4096..][..11], b"at the end\0", "{how}");
+        }
+    }
+}
+
+#[test]
+fn links() {
+    prints_the_same("links", &[]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io;
 
 use proptest::prelude::*;
-use rackmem_riscv::kernel::{Effect, Errno, Host, Kernel, Reply, Stream};
+use rackmem_riscv::kernel::{Effect, Errno, Expired, Host, Kernel, Reply, Stream};
 use rackmem_riscv::space::{AddressSpace, PAGE, Permissions};
 use rackmem_riscv::{Hart, abi};
 
@@ -335,6 +335,78 @@ fn a_signal_interrupts_a_futex_of_another_hart() {
     assert_eq!((state.pc, state.x[abi::A0]), (0x1004, interrupted), "back in the program");
 }
 
+#[test]
+fn a_timer_wakes_its_program_every_period() {
+    const SETITIMER: u64 = 103;
+    const RT_SIGSUSPEND: u64 = 133;
+    const HANDLER: u64 = 0x7000;
+    const SIGALRM: u64 = 14;
+    let mut process = Process::new();
+    process.world.now_ns = 1000;
+    for (at, word) in [(0, 0), (8, 3), (16, 0), (24, 5), (128, HANDLER)] {
+        process.space.store(DATA + at, 8, word).expect("it is mapped");
+    }
+    assert_eq!(process.kernel.next_timer(), None);
+    assert_eq!(process.value(SETITIMER, &[0, DATA, 0]), 0);
+    assert_eq!(process.kernel.next_timer(), Some(6000));
+    assert_eq!(process.value(RT_SIGACTION, &[SIGALRM, DATA + 128, 0, 8]), 0);
+    let (mut state, reply) = process.any_call(0, RT_SIGSUSPEND, &[DATA + 256, 8]);
+    assert_eq!(reply.effect, Effect::Sleep { until_ns: None });
+    assert_eq!(process.kernel.expire(5999, &mut process.space), Expired::default());
+    let due = process.kernel.expire(6000, &mut process.space);
+    assert_eq!(due, Expired { woken: vec![0], killed: None });
+    assert_eq!(process.kernel.next_timer(), Some(9000));
+    assert_eq!(process.kernel.interrupt(0, &mut state, &mut process.space), None);
+    assert_eq!((state.pc, state.x[abi::A0]), (HANDLER, SIGALRM));
+    // Periods that are over come as one; nobody handles it any more.
+    process.space.store(DATA + 128, 8, 0).expect("it is mapped");
+    assert_eq!(process.value(RT_SIGACTION, &[SIGALRM, DATA + 128, 0, 8]), 0);
+    let mut state = Hart::new(0x2000);
+    state.x[abi::A7] = 139;
+    state.x[abi::SP] = DATA + PAGE;
+    let due = process.kernel.expire(20_000, &mut process.space);
+    assert_eq!((due.killed, process.kernel.next_timer()), (None, Some(21_000)), "it is blocked");
+    assert_eq!(process.kernel.interrupt(0, &mut state, &mut process.space), None);
+}
+
+#[test]
+fn a_timer_ends_a_program_that_has_no_handler() {
+    const SETITIMER: u64 = 103;
+    let mut process = Process::new();
+    process.space.store(DATA + 24, 8, 5).expect("it is mapped");
+    assert_eq!(process.value(SETITIMER, &[0, DATA, 0]), 0);
+    let due = process.kernel.expire(5000, &mut process.space);
+    assert_eq!(due, Expired { woken: vec![], killed: Some((0, 14)) });
+    assert_eq!(process.kernel.next_timer(), None, "once");
+}
+
+#[test]
+fn a_signal_that_all_threads_block_is_for_the_first_that_waits() {
+    const KILL: u64 = 129;
+    const RT_SIGPROCMASK: u64 = 135;
+    const RT_SIGTIMEDWAIT: u64 = 137;
+    const SIGUSR1: u64 = 10;
+    let mut process = Process::new();
+    process.space.store(DATA, 8, 1 << (SIGUSR1 - 1)).expect("it is mapped");
+    assert_eq!(process.value(RT_SIGPROCMASK, &[0, DATA, 0, 8]), 0);
+    process.space.store(DATA + 64, 8, 0).expect("it is mapped");
+    let (_, reply) = process.call(0, CLONE, &[CLONE_FLAGS, 0x9000, DATA + 64, 0, DATA + 64]);
+    assert!(matches!(reply.effect, Effect::Spawn { hart: 1, .. }));
+    let wait = [DATA, 0, 0, 8];
+    let (_, reply) = process.any_call(1, RT_SIGTIMEDWAIT, &wait);
+    assert_eq!(reply.effect, Effect::Sleep { until_ns: None });
+    let (_, reply) = process.call(0, KILL, &[1000, SIGUSR1]);
+    assert_eq!(reply.woken, [1]);
+    assert_eq!(process.call(1, RT_SIGTIMEDWAIT, &wait).0, SIGUSR1);
+    // Nobody waits now: the one who does so next has it.
+    assert_eq!(process.call(1, KILL, &[1000, SIGUSR1]).1.woken, []);
+    assert_eq!(process.call(0, RT_SIGTIMEDWAIT, &wait).0, SIGUSR1);
+    process.space.store(DATA + 128, 8, 0).expect("it is mapped");
+    process.space.store(DATA + 136, 8, 0).expect("it is mapped");
+    let none = [DATA, 0, DATA + 128, 8];
+    assert_eq!(process.call(0, RT_SIGTIMEDWAIT, &none).0, Errno::AGAIN.result());
+}
+
 /// Arguments that calls trip over: small numbers, addresses that are mapped and not, edges.
 fn argument() -> impl Strategy<Value = u64> {
     prop_oneof![
@@ -359,6 +431,10 @@ proptest! {
         let mut process = Process::new();
         for (number, args) in calls {
             let (mut state, reply) = process.any_call(0, number, &args);
+            process.world.now_ns += 1_000;
+            let now = process.world.now_ns;
+            let _ = process.kernel.expire(now, &mut process.space);
+            prop_assert!(process.kernel.next_timer().is_none_or(|due| due > now));
             let _ = process.kernel.interrupt(0, &mut state, &mut process.space);
             for hart in reply.woken {
                 prop_assert!(hart < 2);

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use rackmem_riscv::functional::{Options, Output, run};
+use rackmem_riscv::functional::{Options, Output, RunError, Why, run};
 
 /// Observable results of a run.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,18 +47,27 @@ pub fn by_qemu(program: &Path, args: &[&str]) -> Shown {
 
 /// Runs a program file here.
 pub fn by_us(program: &Path, args: &[&str]) -> Shown {
+    let folder = TempDir::new().expect("there is room for temporary files");
+    by_us_in(folder.path(), program, args)
+}
+
+/// The same in a folder, which has the files that it writes then. A crash is the status 139.
+pub fn by_us_in(folder: &Path, program: &Path, args: &[&str]) -> Shown {
     let file = fs::read(program).expect("the program is there");
     let name = program.display().to_string();
-    let args: Vec<String> = [name.as_str()].iter().chain(args).map(|a| a.to_string()).collect();
-    let folder = TempDir::new().expect("there is room for temporary files");
+    let words: Vec<String> = [name.as_str()].iter().chain(args).map(|a| a.to_string()).collect();
     let options = Options {
         output: Output::Capture,
-        folder: Some(folder.path().to_owned()),
+        folder: Some(folder.to_owned()),
         max_instructions: Some(200_000_000),
         ..Options::default()
     };
-    match run(&file, &args, &[], &options) {
+    match run(&file, &words, &[], &options) {
         Ok(outcome) => Shown { status: outcome.end.status(), stdout: outcome.stdout },
+        Err(RunError::Failure(failure)) if args == ["crash"] => {
+            assert!(matches!(failure.why, Why::Fault(_)), "{failure}");
+            Shown { status: 139, stdout: Vec::new() }
+        }
         Err(error) => panic!("{}: {error}", program.display()),
     }
 }

@@ -8,7 +8,7 @@ use std::io;
 use rackmem_riscv::code::fetch;
 use rackmem_riscv::functional::{Failure, Why};
 use rackmem_riscv::host::{Input, LocalHost, Output};
-use rackmem_riscv::kernel::{Caused, Effect, Kernel, Program};
+use rackmem_riscv::kernel::{Caused, Effect, Expired, Kernel, Program};
 use rackmem_riscv::space::{AddressSpace, Fault};
 use rackmem_riscv::{Hart, Mark, Symbols, abi, disassemble, elf, stack};
 use serde::{Deserialize, Serialize};
@@ -224,7 +224,8 @@ impl System {
             Thread::Ready { .. } => self.turns.end_before(number).map(|end| end.max(now + 1)),
             Thread::Idle | Thread::Running => None,
         };
-        self.threads.iter().enumerate().filter_map(due).min()
+        let own = self.kernel.next_timer().map(|ns| self.cycle_of(ns).max(now + 1));
+        self.threads.iter().enumerate().filter_map(due).chain(own).min()
     }
 
     /// Serves the cores that have stopped in this cycle, and those whose time has come.
@@ -581,6 +582,10 @@ impl System {
 
     fn timers(&mut self, chip: &mut Chip) {
         let now = chip.wires.now;
+        self.expire(chip);
+        if self.end.is_some() {
+            return;
+        }
         for number in 0..self.threads.len() {
             match self.threads[number].clone() {
                 Thread::Asleep { mut hart, until: Some(until) } if until <= now => {
@@ -602,16 +607,58 @@ impl System {
         }
     }
 
+    /// Has the kernel send the signals of timers that are due.
+    fn expire(&mut self, chip: &mut Chip) {
+        let now = self.ns(chip.wires.now);
+        if self.kernel.next_timer().is_none_or(|due| due > now) {
+            return;
+        }
+        self.host.now_ns = now;
+        chip.settle();
+        chip.show_stores();
+        let mut user = User { pages: &mut self.pages, chip };
+        let Expired { woken, killed } = self.kernel.expire(now, &mut user);
+        if let Some((number, signal)) = killed {
+            let pc = self.pc(number, chip);
+            return self.kill(number, signal, pc, chip);
+        }
+        for number in woken {
+            match self.threads[number] {
+                Thread::Running => self.stop_between(number, chip),
+                // One that waits for its turn has the signal when it begins.
+                _ => self.wake(number, chip),
+            }
+        }
+    }
+
+    /// The instruction at which a thread is.
+    fn pc(&self, number: usize, chip: &Chip) -> u64 {
+        match &self.threads[number] {
+            Thread::Ready { hart }
+            | Thread::Asleep { hart, .. }
+            | Thread::Watching { hart, .. } => hart.pc,
+            Thread::Idle | Thread::Running => {
+                let tile = &chip.tiles[self.turns.core_of(number)];
+                tile.cpu.as_ref().map_or(0, Cpu::pc)
+            }
+        }
+    }
+
+    /// Has the core of a thread stop between two instructions.
+    fn stop_between(&self, number: usize, chip: &mut Chip) {
+        let Chip { tiles, wires, .. } = chip;
+        let Tile { cpu, l1, .. } = &mut tiles[self.turns.core_of(number)];
+        if let Some(cpu) = cpu {
+            cpu.give_way(l1, wires);
+        }
+    }
+
     /// The turn of the thread that has the core of this one is over. It has until the end of another turn to stop.
     fn end_turn(&mut self, number: usize, chip: &mut Chip) {
         let core = self.turns.core_of(number);
         let Some(holder) = self.turns.holder(core) else { return };
         self.turns.begin(holder, chip.wires.now + self.cycle_of(TURN_NS));
-        let Chip { tiles, wires, .. } = chip;
-        let Tile { cpu, l1, .. } = &mut tiles[core];
-        if let Some(cpu) = cpu {
-            cpu.give_way(l1, wires);
-        }
+        self.stop_between(holder, chip);
     }
 
     /// Looks whether a word has changed that a thread waits for.

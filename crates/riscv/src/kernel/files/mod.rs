@@ -6,11 +6,13 @@
 //! | `names` | opening, and names of files |
 //! | `transfer` | reading and writing |
 //! | `on_disk` | files of the host, and how they are saved |
+//! | `mapped` | files of shared mappings |
 //! | `status` | what programs learn of files |
 //! | `pipes` | pipes and event counters |
 //! | `polling`, `epoll` | waiting for several of them |
 
 mod epoll;
+mod mapped;
 mod names;
 mod on_disk;
 mod pipes;
@@ -25,6 +27,9 @@ use super::saved::Checked;
 use super::synthetic::Process;
 use super::{Context, Errno, Result, number};
 use table::Table;
+
+pub(super) use mapped::Place;
+pub(super) use names::empties;
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,10 +128,11 @@ impl Files {
             number::FACCESSAT | number::FACCESSAT2 => self.access(context, process),
             number::READLINKAT => self.read_link(context, process),
             number::GETCWD => self.current(context, a0, a1),
-            number::CHDIR => self.enter(context, a0),
+            number::CHDIR => self.enter(context, process, a0),
             number::FCHDIR => self.enter_open(a0),
             number::GETDENTS64 => self.list(context, a0, a1, a2),
             number::MKDIRAT | number::UNLINKAT | number::RENAMEAT2 => self.change(context, number),
+            number::LINKAT | number::SYMLINKAT => self.link(context, number),
             number::DUP => self.table.duplicate(a0, 0),
             number::DUP3 => {
                 context.has_changed = true;

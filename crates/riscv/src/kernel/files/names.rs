@@ -9,6 +9,7 @@ use crate::kernel::{Change, Kind, OpenMode, Opened, Status};
 const AT_FDCWD: u64 = -100i32 as u64;
 const AT_REMOVEDIR: u64 = 0x200;
 const DIRECTORY: u64 = 0o20_0000;
+const TRUNCATE: u64 = 0o1000;
 
 /// The most that programs get of a link's text.
 const LONGEST_LINK: usize = 4096;
@@ -52,7 +53,9 @@ impl Files {
             return None;
         }
         let name = synthetic::normal(name);
-        let made = synthetic::open(&name, &Facts::new(process, context.host));
+        let descriptors = self.table.within(0, u32::MAX);
+        let facts = Facts::new(process, (&descriptors, &self.current), context.host);
+        let made = synthetic::open(&name, &facts);
         if made.is_none() && !synthetic::is_probed(&name) {
             context.host.warn(&format!(
                 "{name} is not provided by the model's machine: the program gets ENOENT"
@@ -66,7 +69,10 @@ impl Files {
         let name = self.name(context, folder, path)?;
         let (open, status) = match self.made(context, process, &name) {
             Some(Ok(Made::Descriptor(descriptor))) => return self.table.duplicate(descriptor, 0),
-            Some(Ok(Made::Link(target))) => open_file(context, &target, flags)?,
+            Some(Ok(Made::Link(target))) => match self.made(context, process, &target) {
+                Some(made) => open_made(&target, made?, flags)?,
+                None => open_file(context, &target, flags)?,
+            },
             Some(made) => open_made(&name, made?, flags)?,
             None => open_file(context, &name, flags)?,
         };
@@ -82,6 +88,7 @@ impl Files {
         let name = self.name(context, folder, path)?;
         let text = match self.made(context, process, &name) {
             Some(Ok(Made::Link(text))) => text,
+            Some(Ok(Made::Descriptor(descriptor))) => self.table.link(descriptor)?,
             Some(Ok(_)) => return Err(Errno::INVAL),
             Some(Err(errno)) => return Err(errno),
             None => context.host.read_link(&name)?,
@@ -100,9 +107,22 @@ impl Files {
         Ok(text.len() as u64)
     }
 
-    pub(super) fn enter(&mut self, context: &mut Context<'_>, path: u64) -> Result {
+    /// `chdir`.
+    pub(super) fn enter(
+        &mut self,
+        context: &mut Context<'_>,
+        process: &Process<'_>,
+        path: u64,
+    ) -> Result {
         let name = self.name(context, AT_FDCWD, path)?;
-        self.current = context.host.enter(&name)?;
+        self.current = match self.made(context, process, &name) {
+            Some(Ok(Made::Folder(_))) => synthetic::normal(&name),
+            Some(Ok(Made::Link(target))) if synthetic::is_ours(&target) => target,
+            Some(Ok(Made::Link(target))) => context.host.enter(&target)?,
+            Some(Ok(_)) => return Err(Errno::NOTDIR),
+            Some(Err(errno)) => return Err(errno),
+            None => context.host.enter(&name)?,
+        };
         Ok(0)
     }
 
@@ -135,6 +155,28 @@ impl Files {
             _ => Change::Rename { from: &name, to: &to, replace: a4 & NOREPLACE == 0 },
         };
         context.host.change(&change)?;
+        Ok(0)
+    }
+
+    /// `linkat` and `symlinkat`.
+    pub(super) fn link(&mut self, context: &mut Context<'_>, number: u64) -> Result {
+        const FOLLOW: u64 = 0x400;
+        let [a0, a1, a2, a3, flags, _] = context.args();
+        if number == number::SYMLINKAT {
+            let text = context.read_string(a0)?;
+            if text.is_empty() {
+                return Err(Errno::NOENT);
+            }
+            let name = self.name(context, a1, a2)?;
+            context.host.change(&Change::SymbolicLink { text: &text, name: &name })?;
+            return Ok(0);
+        }
+        if flags & !FOLLOW != 0 {
+            return Err(Errno::INVAL);
+        }
+        let (from, to) = (self.name(context, a0, a1)?, self.name(context, a2, a3)?);
+        let follow = flags & FOLLOW != 0;
+        context.host.change(&Change::Link { from: &from, to: &to, follow })?;
         Ok(0)
     }
 
@@ -195,10 +237,14 @@ const fn letter(kind: Kind) -> u8 {
     }
 }
 
+/// Whether an `openat` empties the file that it opens.
+pub(in crate::kernel) fn empties(context: &Context<'_>) -> bool {
+    context.args()[2] & TRUNCATE != 0
+}
+
 fn open_file(context: &mut Context<'_>, name: &str, flags: u64) -> Result<(Open, Status)> {
     const CREATE: u64 = 0o100;
     const EXCLUSIVE: u64 = 0o200;
-    const TRUNCATE: u64 = 0o1000;
     const APPEND: u64 = 0o2000;
     let is_set = |flag| flags & flag != 0;
     let mode = OpenMode {

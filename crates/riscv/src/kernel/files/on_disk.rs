@@ -34,6 +34,11 @@ impl OnDisk {
         OnDisk { name: name.to_owned(), file: Some(file), saved: Saved::default() }
     }
 
+    /// Its name as the program gave it, absolute.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Opens it again, with the content that it had: what has been written behind its end is cut off.
     fn reopen(&mut self, flags: u64, host: &mut dyn Host) -> io::Result<()> {
         let writes = flags & 3 != 0;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::table::{CLOEXEC, NONBLOCK, Open, OpenFile, WRITE_ONLY, device};
 use super::{Context, Errno, Files, Result, Way};
 use crate::kernel::Kind;
+use crate::kernel::signals::{Info, SIGPIPE};
 
 /// Bytes that a pipe holds before its writers wait.
 const CAPACITY: usize = 1 << 16;
@@ -94,7 +95,7 @@ impl Files {
         buffer: &[u8],
     ) -> Result<usize> {
         if !self.table.has_end(number, Way::Read) {
-            context.raised = Some(super::super::signals::SIGPIPE);
+            context.raised = Some(Info::by_write(SIGPIPE));
             return Err(Errno::PIPE);
         }
         let Pipe { bytes } = self.table.pipe(number)?;

@@ -100,7 +100,7 @@ impl Files {
 
 impl Context<'_> {
     /// Nothing is ready: waits until something is, or for the time at an address, of which 0 is none.
-    pub(super) fn wait_for(&mut self, timeout: u64) -> Result {
+    pub(in crate::kernel) fn wait_for(&mut self, timeout: u64) -> Result {
         let timeout = if timeout == 0 { None } else { Some(self.read_time(timeout)?) };
         self.wait_ns(timeout)
     }

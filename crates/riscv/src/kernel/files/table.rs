@@ -9,6 +9,7 @@ use super::on_disk::OnDisk;
 use super::pipes::Pipe;
 use super::{Errno, Result, Way};
 use crate::kernel::saved::{Checked, require};
+use crate::kernel::synthetic::normal;
 use crate::kernel::{Entry, Kind, Status, Stream};
 
 /// Open files of a process, at most.
@@ -69,6 +70,8 @@ pub(super) struct Table {
     descriptors: Vec<Option<Descriptor>>,
     files: BTreeMap<u32, OpenFile>,
     pipes: BTreeMap<u32, Pipe>,
+    /// Open files that mappings need.
+    kept: Vec<u32>,
     last: u32,
 }
 
@@ -83,6 +86,7 @@ impl Default for Table {
             descriptors: Vec::new(),
             files: BTreeMap::new(),
             pipes: BTreeMap::new(),
+            kept: Vec::new(),
             last: 0,
         };
         let streams = [Open::Input, Open::Output(Stream::Out), Open::Output(Stream::Err)];
@@ -215,8 +219,7 @@ impl Table {
     pub(super) fn close(&mut self, descriptor: u64) -> Result<()> {
         let Descriptor { file, .. } = *self.slot(descriptor)?;
         self.descriptors[descriptor as u32 as usize] = None;
-        let is_used = self.descriptors.iter().flatten().any(|other| other.file == file);
-        if !is_used
+        if !self.is_used(file)
             && let Some(OpenFile { open: Open::Pipe(number, _), .. }) = self.files.remove(&file)
         {
             let has_end = [Way::Read, Way::Write].iter().any(|&way| self.has_end(number, way));
@@ -225,6 +228,44 @@ impl Table {
             }
         }
         Ok(())
+    }
+
+    /// What the link below `/proc/self/fd` says of a descriptor.
+    pub(super) fn link(&mut self, descriptor: u64) -> Result<String> {
+        Ok(match self.get(descriptor)? {
+            Open::Input | Open::Output(_) => "/dev/tty".to_owned(),
+            Open::File(file) => normal(file.name()),
+            Open::Folder(name, ..) => name.clone(),
+            Open::Null => "/dev/null".to_owned(),
+            Open::Zero => "/dev/zero".to_owned(),
+            Open::Full => "/dev/full".to_owned(),
+            Open::Random => "/dev/urandom".to_owned(),
+            Open::Pipe(number, _) => format!("pipe:[{number}]"),
+            Open::Event { .. } => "anon_inode:[eventfd]".to_owned(),
+            Open::Epoll(_) => "anon_inode:[eventpoll]".to_owned(),
+            // Which of its files a text is, is not kept.
+            Open::Text(..) => "/proc".to_owned(),
+        })
+    }
+
+    fn is_used(&self, file: u32) -> bool {
+        let mut descriptors = self.descriptors.iter().flatten();
+        self.kept.contains(&file) || descriptors.any(|other| other.file == file)
+    }
+
+    /// Keeps these files open, and closes those that were kept before and are not used any more.
+    pub(super) fn keep(&mut self, files: Vec<u32>) {
+        let before = std::mem::replace(&mut self.kept, files);
+        for file in before {
+            if !self.is_used(file) {
+                self.files.remove(&file);
+            }
+        }
+    }
+
+    /// An open file, which may have no descriptor.
+    pub(super) fn by_number(&mut self, file: u32) -> Option<&mut Open> {
+        self.files.get_mut(&file).map(|file| &mut file.open)
     }
 
     /// Descriptors that are in use, from the first number to the last.

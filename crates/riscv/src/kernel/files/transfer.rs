@@ -205,24 +205,6 @@ impl Files {
         }
     }
 
-    /// A part of a file, of at most so many bytes.
-    pub(in crate::kernel) fn bytes(
-        &mut self,
-        descriptor: u64,
-        offset: u64,
-        length: u64,
-    ) -> Result<Vec<u8>> {
-        const PAGE: u64 = crate::space::PAGE;
-        if offset % PAGE != 0 || offset > i64::MAX as u64 {
-            return Err(Errno::INVAL);
-        }
-        let Open::File(file) = self.table.get(descriptor)? else { return Err(Errno::NODEV) };
-        let there = file.metadata()?.len().saturating_sub(offset).min(length);
-        let mut bytes = vec![0; usize::try_from(there).map_err(|_| Errno::NOMEM)?];
-        file.read_exact_at(&mut bytes, offset)?;
-        Ok(bytes)
-    }
-
     pub(super) fn truncate(&mut self, descriptor: u64, length: u64) -> Result {
         let file = self.table.file(descriptor)?;
         match &file.open {

@@ -1,15 +1,12 @@
 //! The frame on the stack of a signal's handler (`arch/riscv/kernel/signal.c`).
 
+use super::queue::{INFO_BYTES, Info};
 use super::{Action, AltStack};
 use crate::hart::{Hart, abi};
 use crate::kernel::UserMemory;
 use crate::space::Fault;
-use crate::stack::USER;
 
-/// Bytes of `struct siginfo`, which comes first.
-const INFO_BYTES: usize = 128;
-
-/// Places in `struct ucontext`, which follows: stack, mask, registers, floating-point registers.
+/// Places in `struct ucontext`, which follows `struct siginfo`: stack, mask, registers, floating-point registers.
 const STACK: usize = 16;
 const MASK: usize = 40;
 const REGISTERS: usize = 176;
@@ -17,14 +14,6 @@ const FLOATS: usize = REGISTERS + 32 * 8;
 
 /// Bytes of the frame; the floating-point registers have room for those of the Q extension.
 const BYTES: usize = INFO_BYTES + FLOATS + 528;
-
-/// What a handler learns.
-pub(super) struct Info {
-    pub signal: u32,
-    pub code: i32,
-    /// Address of the access that was not possible; 0 of a signal that was sent.
-    pub address: u64,
-}
 
 /// Puts the frame on the stack and has the hart continue with the handler.
 ///
@@ -38,18 +27,10 @@ pub(super) fn push(
     (mask, trampoline): (u64, u64),
 ) -> Result<(), Fault> {
     let mut bytes = vec![0; BYTES];
+    bytes[..INFO_BYTES].copy_from_slice(&info.bytes());
     let mut put = |at: usize, value: u64, size: usize| {
         bytes[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
     };
-    put(0, info.signal.into(), 4);
-    put(8, info.code as u32 as u64, 4);
-    match info.code > 0 {
-        true => put(16, info.address, 8),
-        false => {
-            put(16, 1000, 4);
-            put(20, USER, 4);
-        }
-    }
     let sp = state.x[abi::SP];
     put(INFO_BYTES + STACK, alternate.start, 8);
     put(INFO_BYTES + STACK + 8, alternate.flags(sp), 4);
@@ -73,7 +54,7 @@ pub(super) fn push(
     memory.write(frame, &bytes)?;
     state.x[abi::SP] = frame;
     state.x[abi::RA] = trampoline;
-    state.x[abi::A0] = info.signal.into();
+    state.x[abi::A0] = info.signal;
     state.x[abi::A0 + 1] = frame;
     state.x[abi::A0 + 2] = frame + INFO_BYTES as u64;
     // As by `sret`: no instruction begins at an odd address.

@@ -5,13 +5,17 @@
 
 mod frame;
 mod numbers;
+mod queue;
 
 pub use numbers::signal_name;
+pub(super) use queue::{Info, Source};
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use self::frame::Info;
 use self::numbers::{SIGKILL, SIGSEGV, SIGSTOP, is_harmless};
+use self::queue::Queue;
 use super::saved::{Checked, require};
 use super::{Context, Errno, Result, UserMemory, number};
 use crate::hart::{Hart, abi};
@@ -74,7 +78,9 @@ struct Thread {
     mask: u64,
     /// The mask that returns after a call with a mask of its own.
     before: Option<u64>,
-    pending: u64,
+    pending: Queue,
+    /// The signals for which it waits in `rt_sigtimedwait`; 0 if it does not.
+    awaited: u64,
     stack: AltStack,
 }
 
@@ -82,10 +88,21 @@ struct Thread {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Sent {
     Ignored,
-    /// It ends the program.
-    Kills,
-    /// The thread on this hart handles it, now or when it does not block it any more.
+    /// It ends the program; the thread on this hart would have had it.
+    Kills(usize),
+    /// The thread on this hart handles it, or takes it in the call in which it waits for signals.
     Waits(usize),
+    /// All threads to which it may go block it: one that does not any more handles it.
+    Pends,
+}
+
+/// The threads to which a signal may go.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum To<'a> {
+    /// The one on this hart.
+    Thread(usize),
+    /// Any one of those on these harts, and the first one that does not block it.
+    Process(&'a [usize]),
 }
 
 /// Signals of a process.
@@ -95,6 +112,10 @@ pub(super) struct Signals {
     actions: Vec<Action>,
     /// By hart.
     threads: Vec<Thread>,
+    /// Signals to the process that all threads block.
+    pending: Queue,
+    /// By timer that has sent a signal: how often it was due again before a handler had the last one.
+    overruns: BTreeMap<u32, u32>,
     /// The code to which handlers return.
     trampoline: Option<u64>,
 }
@@ -104,11 +125,18 @@ const fn bit(signal: u64) -> u64 {
     1 << (signal - 1)
 }
 
+/// The first signal of a mask.
+fn lowest(mask: u64) -> Option<u64> {
+    (mask != 0).then(|| u64::from(mask.trailing_zeros()) + 1)
+}
+
 impl Signals {
     pub(super) fn new() -> Signals {
         Signals {
             actions: vec![Action::default(); LAST as usize + 1],
             threads: Vec::new(),
+            pending: Queue::default(),
+            overruns: BTreeMap::new(),
             trampoline: None,
         }
     }
@@ -146,7 +174,7 @@ impl Signals {
 
     /// Whether a handler of this thread has to run.
     pub(super) fn is_due(&self, hart: usize) -> bool {
-        self.threads.get(hart).is_some_and(|thread| thread.pending & !thread.mask != 0)
+        self.next_due(hart).is_some()
     }
 
     pub(super) fn call(&mut self, number: u64, context: &mut Context<'_>) -> Option<Result> {
@@ -155,9 +183,10 @@ impl Signals {
             number::RT_SIGACTION => self.action(context, (a0, a1, a2, a3)),
             number::RT_SIGPROCMASK => self.change_mask(context, (a0, a1, a2, a3)),
             number::RT_SIGPENDING => {
-                let pending = self.thread(context.hart).pending;
+                let pending = self.thread(context.hart).pending.mask() | self.pending.mask();
                 context.write_words(a0, &[pending]).map(|()| 0)
             }
+            number::RT_SIGTIMEDWAIT => self.wait_for(context, (a0, a1, a2, a3)),
             number::RT_SIGSUSPEND => Err(context.block(None)),
             number::SIGALTSTACK => self.alternate(context, a0, a1),
             _ => return None,
@@ -191,7 +220,8 @@ impl Signals {
         if let Some(action) = asked {
             self.actions[signal as usize] = action;
             if action.handler == IGNORE {
-                self.threads.iter_mut().for_each(|thread| thread.pending &= !bit(signal));
+                let threads = self.threads.iter_mut().map(|thread| &mut thread.pending);
+                threads.chain([&mut self.pending]).for_each(|pending| pending.forget(signal));
             }
         }
         Ok(0)
@@ -254,25 +284,81 @@ impl Signals {
         Ok(0)
     }
 
-    /// Sends a signal to the thread on a hart.
-    pub(super) fn send(&mut self, hart: usize, signal: u64) -> Sent {
-        let action = self.actions[signal as usize];
-        let is_blocked = self.thread(hart).mask & bit(signal) != 0;
-        match action.handler {
-            IGNORE => Sent::Ignored,
-            DEFAULT if is_harmless(signal) => Sent::Ignored,
-            DEFAULT if !is_blocked => Sent::Kills,
-            _ => {
-                self.thread(hart).pending |= bit(signal);
-                Sent::Waits(hart)
+    /// The hart of the thread that is to have a signal, and whether it takes it at once.
+    fn receiver(&mut self, to: To<'_>, signal: u64) -> (usize, bool) {
+        let one;
+        let harts = match to {
+            To::Thread(hart) => {
+                one = [hart];
+                &one[..]
             }
+            To::Process(harts) => harts,
+        };
+        let awaits = |hart: &usize| self.awaits(*hart, signal);
+        if let Some(&hart) = harts.iter().find(|hart| awaits(hart)) {
+            return (hart, true);
+        }
+        let takes =
+            |hart: usize| self.threads.get(hart).is_none_or(|one| one.mask & bit(signal) == 0);
+        match harts.iter().find(|&&hart| takes(hart)) {
+            Some(&hart) => (hart, true),
+            None => (harts.first().copied().unwrap_or(0), false),
         }
     }
 
-    /// The thread that handles a signal to the process: `hart` if it does not block it, or another one of `harts`.
-    pub(super) fn receiver(&mut self, hart: usize, harts: &[usize], signal: u64) -> usize {
-        let mut candidates = [hart].into_iter().chain(harts.iter().copied());
-        candidates.find(|&hart| self.thread(hart).mask & bit(signal) == 0).unwrap_or(hart)
+    /// Whether a thread waits for this signal in a call.
+    pub(super) fn awaits(&self, hart: usize, signal: u64) -> bool {
+        self.threads.get(hart).is_some_and(|thread| thread.awaited & bit(signal) != 0)
+    }
+
+    /// Sends a signal.
+    pub(super) fn send(&mut self, to: To<'_>, info: Info) -> Sent {
+        let signal = info.signal;
+        let (hart, takes) = self.receiver(to, signal);
+        // As in Linux, one that is blocked waits even if it is ignored.
+        if takes && !self.awaits(hart, signal) {
+            match self.actions[signal as usize].handler {
+                IGNORE => return Sent::Ignored,
+                DEFAULT if is_harmless(signal) => return Sent::Ignored,
+                DEFAULT => return Sent::Kills(hart),
+                _ => {}
+            }
+        }
+        if matches!(to, To::Process(_)) && !takes {
+            self.pending.push(info);
+            return Sent::Pends;
+        }
+        self.thread(hart).pending.push(info);
+        Sent::Waits(hart)
+    }
+
+    /// `rt_sigtimedwait`: takes a signal of a set, or waits for one.
+    fn wait_for(
+        &mut self,
+        context: &mut Context<'_>,
+        (set, to, timeout, size): (u64, u64, u64, u64),
+    ) -> Result {
+        if size != 8 {
+            return Err(Errno::INVAL);
+        }
+        let wanted = context.read_u64(set)? & !(bit(SIGKILL) | bit(SIGSTOP));
+        let hart = context.hart;
+        self.thread(hart).awaited = 0;
+        let waiting = self.thread(hart).pending.mask() | self.pending.mask();
+        if let Some(signal) = lowest(waiting & wanted)
+            && let Some(info) = self.take(hart, signal)
+        {
+            if to != 0 {
+                context.memory.write(to, &info.bytes())?;
+            }
+            return Ok(signal);
+        }
+        // In vain until the time is over.
+        let waits = context.wait_for(timeout).map_or_else(|errno| errno, |_| Errno::AGAIN);
+        if context.wait.is_some() {
+            self.thread(hart).awaited = wanted;
+        }
+        Err(waits)
     }
 
     /// A mask for the time of one call.
@@ -297,9 +383,36 @@ impl Signals {
     }
 
     fn next_due(&self, hart: usize) -> Option<u64> {
-        let thread = self.threads.get(hart)?;
-        let due = thread.pending & !thread.mask;
-        (due != 0).then(|| u64::from(due.trailing_zeros()) + 1)
+        let none = Thread::default();
+        let thread = self.threads.get(hart).unwrap_or(&none);
+        lowest((thread.pending.mask() | self.pending.mask()) & !thread.mask)
+    }
+
+    /// Takes a signal that waits for a thread.
+    fn take(&mut self, hart: usize, signal: u64) -> Option<Info> {
+        let info = self.thread(hart).pending.take(signal).or_else(|| self.pending.take(signal))?;
+        if let Source::Timer { id, overruns, .. } = info.source {
+            self.overruns.insert(id, overruns);
+        }
+        Some(info)
+    }
+
+    /// `timer_getoverrun`: how often a timer was due again before its last signal came to a handler.
+    pub(super) fn overruns(&self, timer: u32) -> u32 {
+        self.overruns.get(&timer).copied().unwrap_or(0)
+    }
+
+    /// A timer starts anew, or is gone: its signal is not on its way any more.
+    pub(super) fn forget_timer(&mut self, timer: u32) {
+        let threads = self.threads.iter_mut().map(|thread| &mut thread.pending);
+        threads.chain([&mut self.pending]).for_each(|pending| pending.forget_timer(timer));
+        self.overruns.remove(&timer);
+    }
+
+    /// Counts further times at which a timer was due; `false` if no signal of it is on its way.
+    pub(super) fn overrun(&mut self, timer: u32, count: u32) -> bool {
+        let threads = self.threads.iter_mut().map(|thread| &mut thread.pending);
+        threads.chain([&mut self.pending]).any(|pending| pending.overrun(timer, count))
     }
 
     /// Has a hart run the handlers of signals that are due. Returns the signal that ends the program, if one does.
@@ -309,9 +422,8 @@ impl Signals {
         state: &mut Hart,
         memory: &mut dyn UserMemory,
     ) -> Option<i32> {
-        const SENT_BY_TGKILL: i32 = -6;
         while let Some(signal) = self.next_due(hart) {
-            self.thread(hart).pending &= !bit(signal);
+            let Some(info) = self.take(hart, signal) else { continue };
             let action = self.actions[signal as usize];
             match action.handler {
                 IGNORE => continue,
@@ -319,7 +431,6 @@ impl Signals {
                 DEFAULT => return Some(signal as i32),
                 _ => {}
             }
-            let info = Info { signal: signal as u32, code: SENT_BY_TGKILL, address: 0 };
             if !self.begin(hart, state, memory, &info) {
                 return Some(SIGSEGV as i32);
             }
@@ -337,7 +448,7 @@ impl Signals {
     ) -> bool {
         let is_handled = self.actions[signal as usize].handler > IGNORE;
         let is_blocked = self.thread(hart).mask & bit(signal) != 0;
-        let info = Info { signal: signal as u32, code, address };
+        let info = Info { signal, code, source: Source::Fault { address } };
         is_handled && !is_blocked && self.begin(hart, state, memory, &info)
     }
 
@@ -357,8 +468,9 @@ impl Signals {
         if frame::push(state, memory, info, what, (mask, trampoline)).is_err() {
             return false;
         }
-        let own = if action.flags & Action::NO_DEFER != 0 { 0 } else { bit(info.signal.into()) };
+        let own = if action.flags & Action::NO_DEFER != 0 { 0 } else { bit(info.signal) };
         self.thread(hart).before = None;
+        self.thread(hart).awaited = 0;
         self.set_mask(hart, thread.mask | action.mask | own);
         if action.flags & Action::RESET != 0 {
             self.actions[info.signal as usize] = Action::default();
