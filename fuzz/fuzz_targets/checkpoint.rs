@@ -16,7 +16,13 @@ use rackmem_sim::exec::{Checkpoint, Job, Options};
 use rackmem_sim::machine::{self, Machine, Override};
 use serde_json::{Value, json};
 
-const STATE_TEST: &[u8] = include_bytes!("../../programs/prebuilt/state_test.rv64");
+const STATE_TEST: (&[u8], &str) =
+    (include_bytes!("../../programs/prebuilt/state_test.rv64"), "test in out");
+/// It is in a context of an RMC.
+const PAGERANK: (&[u8], &str) = (
+    include_bytes!("../../programs/prebuilt/pagerank.rv64"),
+    "pagerank --kronecker 4 --variant bulk",
+);
 
 /// Instructions and cycles for which a program goes on.
 const INSTRUCTIONS: u64 = 3000;
@@ -50,12 +56,14 @@ impl Lab {
             ("memory.size_bytes", "64M"),
         ];
         let small = [("memory.size_bytes", "64M")];
-        for (machine, nodes, after) in [
-            (("manycore-ni", &chips[..]), 1, 60_000),
-            (("sonuma", &small), 1, 30_000),
-            (("sonuma", &small), 2, 4_000),
+        for (machine, program, nodes, after) in [
+            (("manycore-ni", &chips[..]), STATE_TEST, 1, 60_000),
+            (("sonuma", &small), STATE_TEST, 1, 30_000),
+            (("sonuma", &small), STATE_TEST, 2, 4_000),
+            (("sonuma", &small), PAGERANK, 2, 200_000),
         ] {
-            lab.add(machine, nodes, Part::Instructions { after, count: Some(INSTRUCTIONS / 2) });
+            let part = Part::Instructions { after, count: Some(INSTRUCTIONS / 2) };
+            lab.add(machine, program, nodes, part);
         }
         lab
     }
@@ -75,13 +83,19 @@ impl Lab {
         }
     }
 
-    fn add(&mut self, (name, settings): (&str, &[(&str, &str)]), nodes: u16, part: Part) {
+    fn add(
+        &mut self,
+        (name, settings): (&str, &[(&str, &str)]),
+        (program, args): (&[u8], &str),
+        nodes: u16,
+        part: Part,
+    ) {
         self.write_files();
         let settings: Vec<Override> =
             settings.iter().map(|(path, value)| Override::new(*path, value)).collect();
         let machine = machine::load(name, &settings).unwrap();
-        let args = ["test", "in", "out"].map(str::to_owned);
-        let job = Job { program: STATE_TEST, args: &args, env: &[], nodes };
+        let args: Vec<String> = args.split(' ').map(str::to_owned).collect();
+        let job = Job { program, args: &args, env: &[], nodes };
         let options = self.options([1 << 20; 2]);
         let checkpoint = match part::checkpoint(&machine, &job, part, options) {
             Ok(Begun::Checkpoint(checkpoint)) => checkpoint,

@@ -21,6 +21,8 @@ impl Kernel {
         self.threads.check()?;
         self.signals.check(MAX_THREADS)?;
         self.files.check()?;
+        self.shared.check()?;
+        self.timers.check()?;
         let has_thread = |hart| self.threads.id_on(hart).is_some();
         self.futexes.check(has_thread)?;
         let stray = self.sleepers.keys().find(|&&hart| !has_thread(hart));

@@ -7,8 +7,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::files::{Files, Place};
+use super::saved::{Checked, require};
 use super::{Context, Errno, Kernel, Result, UserMemory, memory, number};
-use crate::space::{PAGE, Permissions};
+use crate::space::{PAGE, Permissions, TOP};
 
 /// `MAP_SHARED`, and `MAP_SHARED_VALIDATE` with the next bit.
 const SHARED: u64 = 1;
@@ -64,6 +65,22 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Checks what was read.
+    pub(super) fn check(&self) -> Checked {
+        let mut free_from = 0;
+        for (at, region) in self.regions.iter().enumerate() {
+            let Region { start, end, offset, .. } = *region;
+            let is_range = free_from <= start && start < end && end <= TOP;
+            let is_sound =
+                is_range && (start | end | offset) % PAGE == 0 && offset <= i64::MAX as u64;
+            require(is_sound, || {
+                format!("shared.regions[{at}]: none is from {start:#x} to {end:#x}, of {offset:#x}")
+            })?;
+            free_from = end;
+        }
+        Ok(())
+    }
+
     /// Parts of mappings between two addresses.
     fn within(&self, start: u64, end: u64) -> Vec<Region> {
         let touched = self.regions.iter().filter(|region| region.overlaps(start, end));

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::misc::{EPOCH_NS, TIMER_ABSTIME};
+use super::saved::{Checked, require};
 use super::signals::{Info, Sent, To};
 use super::{Context, Errno, Kernel, Result, UserMemory, number};
 
@@ -15,6 +16,9 @@ const CLOCK_REALTIME: u64 = 0;
 
 /// Timers of a process, at most.
 const MOST_TIMERS: usize = 1024;
+
+/// Numbers of timers are less: programs take them as signed.
+const LAST_TIMER: u32 = i32::MAX as u32;
 
 /// Signals of `ITIMER_REAL`, `ITIMER_VIRTUAL` and `ITIMER_PROF`.
 const INTERVAL_SIGNALS: [u64; 3] = [14, 26, 27];
@@ -88,6 +92,25 @@ pub struct Expired {
 }
 
 impl Timers {
+    /// Checks what was read.
+    pub(super) fn check(&self) -> Checked {
+        let Timers { timers, next_id, .. } = self;
+        let last = timers.keys().next_back();
+        require(*next_id < LAST_TIMER && last.is_none_or(|last| last < next_id), || {
+            format!("timers.next_id: is {next_id}, and the last timer is {last:?}")
+        })?;
+        require(timers.len() <= MOST_TIMERS, || {
+            format!("timers.timers: has more than {MOST_TIMERS} entries")
+        })?;
+        for (id, timer) in timers {
+            let Notice::Signal { signal, .. } = timer.notice else { continue };
+            require((1..=LAST).contains(&signal), || {
+                format!("timers.timers.{id}.notice: there is no signal {signal}")
+            })?;
+        }
+        Ok(())
+    }
+
     /// The next time at which one is due.
     fn next_ns(&self) -> Option<u64> {
         let timers = self.timers.values().map(|timer| &timer.alarm);
@@ -235,7 +258,7 @@ impl Kernel {
         if !is_clock(clock) {
             return Err(Errno::INVAL);
         }
-        if self.timers.timers.len() >= MOST_TIMERS {
+        if self.timers.timers.len() >= MOST_TIMERS || self.timers.next_id >= LAST_TIMER {
             return Err(Errno::AGAIN);
         }
         let id = self.timers.next_id;

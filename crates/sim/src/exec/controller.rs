@@ -176,7 +176,7 @@ pub fn enter_context(
 /// Has the RMC go on with a queue pair whose rings are mapped at these addresses.
 ///
 /// # Errors
-/// A ring is not within a page, its position not within the ring; or the RMC has no register for it.
+/// A ring is not mapped, or the RMC has no register for the queue pair.
 pub fn reattach(
     ctx_id: u16,
     addresses: [u64; 2],
@@ -185,21 +185,17 @@ pub fn reattach(
     user: &mut User<'_>,
 ) -> std::result::Result<Queues, ExecError> {
     let wrong = || {
-        let why =
-            "it has a queue pair whose rings are not where queues are; take the checkpoint again";
+        let why = "device.queue_pairs: a ring is where no page is; take the checkpoint again";
         ExecError::Checkpoint(why.to_owned())
     };
-    let bytes = [WQ_ENTRY_BYTES, CQ_ENTRY_BYTES].map(|entry| u64::from(entries) * entry as u64);
-    let mut phys = [0; 2];
-    let mut mapped = [(0, 0); 2];
+    let entry_bytes = [WQ_ENTRY_BYTES, CQ_ENTRY_BYTES];
+    let (mut phys, mut mapped) = ([0; 2], [(0, 0); 2]);
     for (queue, address) in addresses.into_iter().enumerate() {
         let within = address % PAGE;
         let page = user.chip.wires.mmu.page(address - within).ok_or_else(wrong)?;
-        if address % BLOCK_BYTES != 0 || within + bytes[queue] > PAGE {
-            return Err(wrong());
-        }
-        mapped[queue] = (address - within, within + bytes[queue]);
         phys[queue] = page.phys + within;
+        let bytes = u64::from(entries) * entry_bytes[queue] as u64;
+        mapped[queue] = (address - within, within + bytes);
     }
     let place = QueuePair { wq: phys[0], cq: phys[1], size: entries, rights };
     user.pages.driver.list_queues(ctx_id, &place, image(user.chip));

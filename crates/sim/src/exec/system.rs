@@ -1,6 +1,7 @@
 //! The operating system of a node: it runs one process, whose threads share the cores.
 
 mod saved;
+mod timers;
 mod traced;
 
 use std::io;
@@ -8,7 +9,7 @@ use std::io;
 use rackmem_riscv::code::fetch;
 use rackmem_riscv::functional::{Failure, Why};
 use rackmem_riscv::host::{Input, LocalHost, Output};
-use rackmem_riscv::kernel::{Caused, Effect, Expired, Kernel, Program};
+use rackmem_riscv::kernel::{Caused, Effect, Kernel, Program};
 use rackmem_riscv::space::{AddressSpace, Fault};
 use rackmem_riscv::{Hart, Mark, Symbols, abi, disassemble, elf, stack};
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,6 @@ use super::{ExecError, Job, Options, rack_nodes};
 use crate::chip::Chip;
 use crate::chip::cpu::Cpu;
 use crate::chip::ni::Ni;
-use crate::chip::tile::Tile;
 use crate::chip::wires::Pace;
 use crate::cpu::{Lives, Stats as Counted, Stop, Stretch};
 use crate::engine::Cycle;
@@ -214,18 +214,6 @@ impl System {
     fn counted<'a>(&'a self, chip: &'a Chip) -> impl Iterator<Item = &'a Counted> {
         let running = chip.tiles.iter().filter_map(|tile| tile.cpu.as_ref());
         self.counted.iter().chain(running.map(|cpu| cpu.core().stats()))
-    }
-
-    /// The next timer after this cycle, in which threads have gone to sleep or woken.
-    fn earliest_timer(&self, now: Cycle) -> Option<Cycle> {
-        let due = |(number, thread): (usize, &Thread)| match thread {
-            Thread::Asleep { until, .. } => *until,
-            Thread::Watching { next, until, .. } => Some(until.map_or(*next, |at| at.min(*next))),
-            Thread::Ready { .. } => self.turns.end_before(number).map(|end| end.max(now + 1)),
-            Thread::Idle | Thread::Running => None,
-        };
-        let own = self.kernel.next_timer().map(|ns| self.cycle_of(ns).max(now + 1));
-        self.threads.iter().enumerate().filter_map(due).chain(own).min()
     }
 
     /// Serves the cores that have stopped in this cycle, and those whose time has come.
@@ -578,110 +566,6 @@ impl System {
         let core = self.turns.core_of(number);
         let place = format!("core {core} at {}", self.symbols.describe(pc));
         self.stop(End::Killed { signal, place }, chip);
-    }
-
-    fn timers(&mut self, chip: &mut Chip) {
-        let now = chip.wires.now;
-        self.expire(chip);
-        if self.end.is_some() {
-            return;
-        }
-        for number in 0..self.threads.len() {
-            match self.threads[number].clone() {
-                Thread::Asleep { mut hart, until: Some(until) } if until <= now => {
-                    self.kernel.time_out(number, &mut hart);
-                    self.resume(number, &hart, chip);
-                }
-                Thread::Watching { hart, next, until, .. }
-                    if next <= now || until.is_some_and(|until| until <= now) =>
-                {
-                    self.look(number, *hart, chip);
-                }
-                Thread::Ready { .. }
-                    if self.turns.end_before(number).is_some_and(|end| end <= now) =>
-                {
-                    self.end_turn(number, chip);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Has the kernel send the signals of timers that are due.
-    fn expire(&mut self, chip: &mut Chip) {
-        let now = self.ns(chip.wires.now);
-        if self.kernel.next_timer().is_none_or(|due| due > now) {
-            return;
-        }
-        self.host.now_ns = now;
-        chip.settle();
-        chip.show_stores();
-        let mut user = User { pages: &mut self.pages, chip };
-        let Expired { woken, killed } = self.kernel.expire(now, &mut user);
-        if let Some((number, signal)) = killed {
-            let pc = self.pc(number, chip);
-            return self.kill(number, signal, pc, chip);
-        }
-        for number in woken {
-            match self.threads[number] {
-                Thread::Running => self.stop_between(number, chip),
-                // One that waits for its turn has the signal when it begins.
-                _ => self.wake(number, chip),
-            }
-        }
-    }
-
-    /// The instruction at which a thread is.
-    fn pc(&self, number: usize, chip: &Chip) -> u64 {
-        match &self.threads[number] {
-            Thread::Ready { hart }
-            | Thread::Asleep { hart, .. }
-            | Thread::Watching { hart, .. } => hart.pc,
-            Thread::Idle | Thread::Running => {
-                let tile = &chip.tiles[self.turns.core_of(number)];
-                tile.cpu.as_ref().map_or(0, Cpu::pc)
-            }
-        }
-    }
-
-    /// Has the core of a thread stop between two instructions.
-    fn stop_between(&self, number: usize, chip: &mut Chip) {
-        let Chip { tiles, wires, .. } = chip;
-        let Tile { cpu, l1, .. } = &mut tiles[self.turns.core_of(number)];
-        if let Some(cpu) = cpu {
-            cpu.give_way(l1, wires);
-        }
-    }
-
-    /// The turn of the thread that has the core of this one is over. It has until the end of another turn to stop.
-    fn end_turn(&mut self, number: usize, chip: &mut Chip) {
-        let core = self.turns.core_of(number);
-        let Some(holder) = self.turns.holder(core) else { return };
-        self.turns.begin(holder, chip.wires.now + self.cycle_of(TURN_NS));
-        self.stop_between(holder, chip);
-    }
-
-    /// Looks whether a word has changed that a thread waits for.
-    fn look(&mut self, number: usize, mut hart: Hart, chip: &mut Chip) {
-        use rackmem_riscv::kernel::UserMemory;
-        let now = chip.wires.now;
-        let period = self.call_cycles.max(1);
-        let Thread::Watching { address, value, next, until, .. } = &mut self.threads[number] else {
-            return;
-        };
-        let mut bytes = [0; 8];
-        let found = User { pages: &mut self.pages, chip }.read(*address, &mut bytes);
-        let result = match found {
-            Err(_) => -EFAULT,
-            Ok(()) if u64::from_le_bytes(bytes) != *value => 0,
-            Ok(()) if until.is_some_and(|until| until <= now) => -ETIMEDOUT,
-            Ok(()) => {
-                *next = now + period;
-                return;
-            }
-        };
-        hart.x[abi::A0] = result as u64;
-        self.resume(number, &hart, chip);
     }
 
     /// Faults that look like a stack that was too small are called so.

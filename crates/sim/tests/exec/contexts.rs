@@ -21,7 +21,7 @@ fn options() -> Options<'static> {
 }
 
 /// A checkpoint of a program on two nodes, after so many instructions.
-fn taken(machine: &Machine, args: &[&str], after: u64) -> Checkpoint {
+pub(super) fn taken(machine: &Machine, args: &[&str], after: u64) -> Checkpoint {
     let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
     let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
     begun(part::checkpoint(machine, &job, Part::Instructions { after, count: None }, options()))

@@ -10,8 +10,10 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::checkpoints::{STATE_TEST, chips, folder, options, taken};
-use super::load;
 use super::mutation::change;
+use super::{contexts, load};
+
+const PAGERANK: [&str; 5] = ["pagerank", "--kronecker", "5", "--variant", "bulk"];
 
 /// The parts of a checkpoint's file, with a way to change them: head, program, contents of nodes.
 #[derive(Clone)]
@@ -102,13 +104,22 @@ fn a_field_out_of_bounds_is_named() {
     let file = |open: Value| json!({"open": open, "flags": 2, "status": file});
     let own =
         |interest| json!({"Epoll": {"4": {"file": interest, "events": 1, "data": 0, "seen": 0}}});
+    let alarm = json!({"due_ns": null, "period_ns": 0});
+    let timer = |id: u32, signal: u64| {
+        let notice = json!({"Signal": {"signal": signal, "value": 0, "thread": null}});
+        json!({id.to_string(): {"clock": 0, "alarm": alarm.clone(), "notice": notice}})
+    };
+    let region = |start: u64, end: u64, offset: u64| {
+        let permissions = json!({"read": true, "write": true, "execute": false});
+        json!({"start": start, "end": end, "file": 1, "inode": 1, "offset": offset,
+            "permissions": permissions, "may_write": true})
+    };
     let waiter = |hart| json!({"hart": hart, "address": 0, "bits": 1});
     let asleep = |until, hart| json!({"Asleep": {"hart": hart, "until": until}});
     let hart = |pc: u64| {
         let zeros = vec![0; 32];
         json!({"pc": pc, "x": zeros, "f": zeros, "fflags": 0, "frm": 0})
     };
-    let node = "nodes[0]";
     for (pointer, value, field) in [
         ("taken/clock_ghz", json!(0.0), "taken.clock_ghz"),
         ("taken/cycle", json!(huge), "taken.cycle"),
@@ -164,9 +175,35 @@ fn a_field_out_of_bounds_is_named() {
             json!([waiter(1), waiter(1)]),
             "kernel.futexes.waiters[1].hart",
         ),
-        ("nodes/0/kernel/sleepers", json!({"900": "Time"}), "kernel.sleepers.900"),
+        ("nodes/0/kernel/sleepers", json!({"900": {"Time": 5}}), "kernel.sleepers.900"),
         ("nodes/0/kernel/signals/actions", json!([]), "kernel.signals.actions"),
         ("nodes/0/kernel/signals/trampoline", json!(4096), "kernel.signals.trampoline"),
+        (
+            "nodes/0/kernel/signals/pending/waiting",
+            json!([{"signal": 65, "code": 0, "source": "Kernel"}]),
+            "kernel.signals.pending.waiting",
+        ),
+        ("nodes/0/kernel/timers/next_id", json!(u32::MAX), "kernel.timers.next_id"),
+        ("nodes/0/kernel/timers/timers", timer(7, 14), "kernel.timers.next_id"),
+        (
+            "nodes/0/kernel/timers",
+            json!({"intervals": vec![alarm.clone(); 3],
+            "timers": timer(0, 65), "next_id": 1}),
+            "kernel.timers.timers.0.notice",
+        ),
+        (
+            "nodes/0/kernel/shared/regions",
+            json!([region(8192, 4096, 0)]),
+            "kernel.shared.regions[0]",
+        ),
+        ("nodes/0/kernel/shared/regions", json!([region(0, 4096, 1)]), "kernel.shared.regions[0]"),
+        ("nodes/0/kernel/shared/regions", json!([region(0, huge, 0)]), "kernel.shared.regions[0]"),
+        (
+            "nodes/0/kernel/shared/regions",
+            json!([region(0, 8192, 0), region(4096, 8192, 0)]),
+            "kernel.shared.regions[1]",
+        ),
+        ("nodes/0/kernel/files/table/kept", json!(vec![0; 2000]), "kernel.files.table.kept"),
         ("nodes/0/kernel/files/table/last", json!(0), "kernel.files.table.last"),
         ("nodes/0/kernel/files/table/last", json!(u32::MAX), "kernel.files.table.last"),
         (
@@ -207,16 +244,49 @@ fn a_field_out_of_bounds_is_named() {
             "kernel.files.table.files.1.open",
         ),
     ] {
-        let mut changed = whole.clone();
-        *changed.head.pointer_mut(&format!("/{pointer}")).expect(pointer) = value.clone();
-        let why = changed.read(&path).expect_err(pointer);
-        let named = if pointer.starts_with("nodes/") {
-            format!("{node}.{field}: ")
-        } else {
-            format!("{field}: ")
-        };
-        assert!(why.starts_with(&named), "{pointer} = {value}: {why}");
-        assert!(why.ends_with("take it again"), "{why}");
+        is_named(&whole, &path, (pointer, value, field));
+    }
+}
+
+fn is_named(whole: &Parts, path: &Path, (pointer, value, field): (&str, Value, &str)) {
+    let mut changed = whole.clone();
+    *changed.head.pointer_mut(&format!("/{pointer}")).expect(pointer) = value.clone();
+    let why = changed.read(path).expect_err(pointer);
+    let node = if pointer.starts_with("nodes/") { "nodes[0]." } else { "" };
+    assert!(why.starts_with(&format!("{node}{field}: ")), "{pointer} = {value}: {why}");
+    assert!(why.ends_with("take it again"), "{why}");
+}
+
+#[test]
+fn a_field_of_contexts_out_of_bounds_is_named() {
+    let folder = folder();
+    let path = folder.path().join("here");
+    let whole = Parts::of(&contexts::taken(&load("sonuma", &[]), &PAGERANK, 300_000), &path);
+    assert!(whole.read(&path).is_ok());
+    let memory = &whole.head["nodes"][0]["memory"];
+    let (own, phys) = (memory["pages"][0][0].clone(), memory["pages"][0][1].clone());
+    let huge = 1u64 << 60;
+    for (pointer, value, field) in [
+        ("ended", json!(5), "ended"),
+        ("device/contexts/0/peers", json!([true]), "device.contexts[0]"),
+        ("device/contexts/0/segment/address", json!(5), "device.contexts[0]"),
+        ("device/contexts/0/segment/bytes", json!(huge), "device.contexts[0]"),
+        ("device/arriving", json!([[huge, 0, "Ended"]]), "device.arriving[0]"),
+        ("device/arriving", json!([[1, 7, "Ended"]]), "device.arriving[0]"),
+        ("device/arriving", json!([[1, 1, {"Joined": 64}]]), "device.arriving[0]"),
+        ("device/queue_pairs/0/entries", json!(3), "device.queue_pairs[0]"),
+        ("device/queue_pairs/0/entries", json!(1024), "device.queue_pairs[0]"),
+        ("device/queue_pairs/0/ctx_id", json!(63), "device.queue_pairs[0]"),
+        ("device/queue_pairs/0/ctx_id", json!(64), "device.queue_pairs[0]"),
+        ("device/queue_pairs/0/rings/0/0", json!(8), "device.queue_pairs[0]"),
+        ("device/queue_pairs/0/rings/0/0", json!(4096 - 64), "device.queue_pairs[0]"),
+        ("device/queue_pairs/0/rings/1/1", json!(128), "device.queue_pairs[0]"),
+        ("memory/queues/0/0", json!(8), "memory.queues[0]"),
+        ("memory/queues/0/0", own, "memory.queues[0]"),
+        ("memory/queues/0/1", json!(huge), "memory.queues[0]"),
+        ("memory/queues/0/1", phys, "memory.queues[0]"),
+    ] {
+        is_named(&whole, &path, (&format!("nodes/0/{pointer}"), value, field));
     }
 }
 
@@ -275,8 +345,13 @@ fn changed_checkpoints_are_refused_or_go_on() {
     let folder = folder();
     let part = Part::Instructions { after: 60_000, count: Some(2_000) };
     let path = folder.path().join("here");
-    for machine in [chips(&[]), load("sonuma", &[])] {
-        let whole = Parts::of(&taken(&machine, &STATE_TEST, part, folder.path()), &path);
+    let (chips, sonuma) = (chips(&[]), load("sonuma", &[]));
+    for (machine, checkpoint) in [
+        (&chips, taken(&chips, &STATE_TEST, part, folder.path())),
+        (&sonuma, taken(&sonuma, &STATE_TEST, part, folder.path())),
+        (&sonuma, contexts::taken(&sonuma, &PAGERANK, 300_000)),
+    ] {
+        let whole = Parts::of(&checkpoint, &path);
         let [mut unread, mut refused, mut executed] = [0; 3];
         for seed in 0..300 {
             let mut next = numbers(seed);
@@ -289,7 +364,7 @@ fn changed_checkpoints_are_refused_or_go_on() {
                 let at = next() as usize % bytes.len();
                 bytes[at] = next() as u8;
             }
-            match changed.read(&path).map(|read| go_on(&machine, &read, folder.path())) {
+            match changed.read(&path).map(|read| go_on(machine, &read, folder.path())) {
                 Err(why) => {
                     assert!(why.contains(": ") && why.ends_with("take it again"), "{seed}: {why}");
                     unread += 1;

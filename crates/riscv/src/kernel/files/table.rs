@@ -109,7 +109,7 @@ impl Open {
 impl Table {
     /// Checks what was read: numbers refer to what is there, and new ones are free.
     pub(super) fn check(&self) -> Checked {
-        let Table { descriptors, files, pipes, last } = self;
+        let Table { descriptors, files, pipes, kept, last } = self;
         let used = files.keys().chain(pipes.keys()).max().copied().unwrap_or(0);
         require((used..LAST_FILE).contains(last), || {
             format!("last: is {last}, must be {used} to {}", LAST_FILE - 1)
@@ -117,6 +117,7 @@ impl Table {
         require(descriptors.len() <= MOST_FILES && files.len() <= MOST_FILES, || {
             format!("descriptors: has more than {MOST_FILES} entries, or files has")
         })?;
+        require(kept.len() <= MOST_FILES, || format!("kept: has more than {MOST_FILES} entries"))?;
         for (at, slot) in descriptors.iter().enumerate() {
             require(slot.is_none_or(|slot| files.contains_key(&slot.file)), || {
                 format!("descriptors[{at}].file: no open file has this number")

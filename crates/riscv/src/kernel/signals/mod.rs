@@ -143,7 +143,7 @@ impl Signals {
 
     /// Checks what was read, of a process with so many threads at most.
     pub(super) fn check(&self, most_threads: usize) -> Checked {
-        let Signals { actions, threads, trampoline } = self;
+        let Signals { actions, threads, pending, trampoline, overruns: _ } = self;
         require(actions.len() == LAST as usize + 1, || {
             format!("signals.actions: has {} entries, must be {}", actions.len(), LAST + 1)
         })?;
@@ -153,6 +153,11 @@ impl Signals {
                 threads.len()
             )
         })?;
+        pending.check().map_err(|wrong| format!("signals.pending.{wrong}"))?;
+        for (hart, thread) in threads.iter().enumerate() {
+            let checked = thread.pending.check();
+            checked.map_err(|wrong| format!("signals.threads[{hart}].pending.{wrong}"))?;
+        }
         let expected = super::memory::TRAMPOLINE;
         require(trampoline.is_none_or(|at| at == expected), || {
             format!("signals.trampoline: must be {expected}, or null")

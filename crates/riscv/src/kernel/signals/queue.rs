@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::bit;
+use crate::kernel::saved::{Checked, require};
 use crate::kernel::threads::PROCESS;
 use crate::stack::USER;
 
@@ -90,6 +91,13 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    /// Checks what was read.
+    pub(super) fn check(&self) -> Checked {
+        let is_none = |info: &Info| !(1..=super::LAST).contains(&info.signal);
+        let stray = self.waiting.iter().position(is_none);
+        require(stray.is_none(), || format!("waiting: of entry {stray:?} there is no such signal"))
+    }
+
     pub(super) fn mask(&self) -> u64 {
         self.waiting.iter().fold(0, |mask, info| mask | bit(info.signal))
     }

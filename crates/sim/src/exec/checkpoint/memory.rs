@@ -44,8 +44,8 @@ pub enum Places {
 }
 
 impl Memory {
-    /// Of a node whose process has queues on these pages, and the contents of its pages. Tables of the network interface
-    /// are made anew where the program goes on.
+    /// Of a node whose process has queues on these pages, and the contents of its pages. Tables of the network
+    /// interface are made anew where the program goes on.
     pub fn save(pages: &Pages, queues: &[u64], chip: &mut Chip) -> (Memory, Vec<u8>) {
         let entry =
             |(address, Page { phys, permissions }): (u64, Page)| (address, phys, permissions);

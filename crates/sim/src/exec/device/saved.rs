@@ -1,14 +1,15 @@
 //! Checkpoints of the driver and of a network interface that is at rest: contexts, queue pairs with their positions,
 //! and what the driver knows of other nodes. Contents of queues and segments are in memory.
 
-use rackmem_abi::Status;
-use rackmem_riscv::space::PAGE;
+use rackmem_abi::{CQ_ENTRY_BYTES, Status, WQ_ENTRY_BYTES};
+use rackmem_riscv::space::{PAGE, TOP};
 use rackmem_rmc::Rights;
 use rackmem_rmc::qp::Cursor;
 use serde::{Deserialize, Serialize};
 
 use super::{Device, MOST_ENTRIES, Notice};
 use crate::chip::Chip;
+use crate::chip::layout::BLOCK_BYTES;
 use crate::chip::ni::Ni;
 use crate::engine::Cycle;
 use crate::exec::ExecError;
@@ -26,7 +27,7 @@ pub struct State {
     arriving: Vec<(Cycle, u16, Notice)>,
 }
 
-/// A context.
+/// A part of the state for each context.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Context {
     segment: Option<Segment>,
@@ -48,13 +49,13 @@ struct Pair {
 }
 
 impl State {
-    /// Checks what was read.
-    pub fn check(&self) -> Checked {
+    /// Checks what was read, of a node with so many bytes of memory.
+    pub fn check(&self, memory_bytes: u64) -> Checked {
         let nodes = self.ended.len();
         for (ctx_id, context) in self.contexts.iter().enumerate() {
             let Context { segment, peers, .. } = context;
-            let is_sound = segment.as_ref().is_none_or(|segment| {
-                segment.address % PAGE == 0 && segment.bytes % PAGE == 0 && segment.bytes < MOST
+            let is_sound = segment.as_ref().is_none_or(|&Segment { address, bytes }| {
+                (address | bytes) % PAGE == 0 && address < TOP && bytes <= memory_bytes
             });
             require(is_sound && peers.len() == nodes, || {
                 format!("contexts[{ctx_id}]: has no such segment, or other nodes than {nodes}")
@@ -70,12 +71,11 @@ impl State {
             })?;
         }
         for (handle, pair) in self.queue_pairs.iter().enumerate() {
-            let Some(Pair { ctx_id, entries, .. }) = pair else { continue };
-            let context = self.contexts.get(usize::from(*ctx_id));
+            let Some(pair) = pair else { continue };
+            let context = self.contexts.get(usize::from(pair.ctx_id));
             let is_joined = context.is_some_and(|context| context.segment.is_some());
-            let is_size = entries.is_power_of_two() && u64::from(*entries) <= MOST_ENTRIES;
-            require(is_joined && is_size, || {
-                format!("queue_pairs[{handle}]: {entries} entries, of context {ctx_id}")
+            require(is_joined && pair.is_sound(), || {
+                format!("queue_pairs[{handle}]: is {pair:?}")
             })?;
         }
         Ok(())
@@ -83,6 +83,20 @@ impl State {
 
     fn is_used(&self) -> bool {
         !self.ended.is_empty()
+    }
+}
+
+impl Pair {
+    /// Whether its size is one, its rings are within pages and its positions within its rings.
+    fn is_sound(&self) -> bool {
+        let entries = u64::from(self.entries);
+        let bytes = [WQ_ENTRY_BYTES, CQ_ENTRY_BYTES].map(|entry| entries * entry as u64);
+        let is_ring = |(&(address, index, _), bytes): (&(u64, u32, bool), u64)| {
+            let is_place = address % BLOCK_BYTES == 0 && address % PAGE + bytes <= PAGE;
+            is_place && u64::from(index) < entries
+        };
+        let is_size = entries.is_power_of_two() && entries <= MOST_ENTRIES;
+        is_size && self.rings.iter().zip(bytes).all(is_ring)
     }
 }
 
