@@ -198,6 +198,10 @@ pub fn reattach(
         mapped[queue] = (address - within, within + bytes);
     }
     let place = QueuePair { wq: phys[0], cq: phys[1], size: entries, rights };
+    if !user.pages.driver.has_room_for_queues(ctx_id, image(user.chip)) {
+        let why = "memory.size_bytes: the queues of the checkpoint do not fit; give the nodes more";
+        return Err(ExecError::Machine(why.to_owned()));
+    }
     user.pages.driver.list_queues(ctx_id, &place, image(user.chip));
     let Ni::Sonuma(node) = &mut user.chip.ni else { return Err(wrong()) };
     let id = node.rmc.attach_at(ctx_id, place, cursors).ok_or_else(|| {
@@ -215,6 +219,9 @@ fn attach_to_rmc(
     rights: Rights,
     user: &mut User<'_>,
 ) -> Result<(Id, [u64; 2])> {
+    if !user.pages.driver.has_room_for_queues(ctx_id, image(user.chip)) {
+        return Err(ENOSPC);
+    }
     let queues = user.pages.driver.add_queues(ctx_id, entries, rights, image(user.chip));
     let Ni::Sonuma(node) = &mut user.chip.ni else { return Err(ENODEV) };
     let id = node.rmc.attach(ctx_id, queues).ok_or(ENOSPC)?;

@@ -214,6 +214,14 @@ impl Driver {
         self.write_context(ctx_id, &Context { segment, space, ..old }, image);
     }
 
+    /// Whether there is room for one more queue pair: in the list of its context, and in memory.
+    pub fn has_room_for_queues(&self, ctx_id: u16, image: &impl Image) -> bool {
+        let page = self.format.page_bytes();
+        let listed = u64::from(self.read_context(ctx_id, image).queue_pairs) * QP_ENTRY_BYTES;
+        // The list, and two rings of a page at most, each aligned to its size.
+        listed < page && self.free_bytes() >= 6 * page
+    }
+
     /// Makes the queues of a queue pair and enters it into the list of its context, which has room
     /// for a page of them. What it returns goes into the RMC's registers.
     ///

@@ -112,11 +112,11 @@ fn a_program_in_a_context_goes_on_alike_each_time_and_everywhere() {
 }
 
 /// A call of the driver: `guest/driver.h` has their numbers.
-fn driver(number: i32) -> [u32; 3] {
+pub(super) fn driver(number: i32) -> [u32; 3] {
     [u(opcode::LUI, 17, 0x5241_4000), add(17, 17, 0x300 + number), ECALL]
 }
 
-fn add(rd: u32, rs1: u32, value: i32) -> u32 {
+pub(super) fn add(rd: u32, rs1: u32, value: i32) -> u32 {
     i(opcode::OP_IMM, 0, rd, rs1, value)
 }
 

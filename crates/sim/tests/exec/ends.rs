@@ -1,8 +1,9 @@
 //! Processes that do not end well.
 
-use rackmem_riscv::encode::{i, opcode};
+use rackmem_riscv::encode::{b, i, j, opcode};
 use rackmem_sim::exec::{End, ExecError, Job, Options};
 
+use super::contexts::{add, driver};
 use super::{execute, load, prebuilt, run};
 
 /// A program of these instructions, as a static ELF file.
@@ -132,6 +133,26 @@ fn memory_that_is_full_ends_the_process() {
     assert!(!outcome.nodes[0].end.is_success());
     let said = String::from_utf8_lossy(&outcome.nodes[0].stderr);
     assert!(said.contains("memory"), "{said}");
+}
+
+#[test]
+fn queue_pairs_without_end_are_an_error_of_the_program() {
+    let (sp, a0, a3) = (2, 10, 13);
+    let open = [&[li(a0, 0), li(11, 0x100), li(12, 0), add(a3, sp, -64)][..], &driver(1)].concat();
+    let create = [&[li(a0, 0), li(11, 2), li(12, 0), add(a3, sp, -64)][..], &driver(3)].concat();
+    let destroy = [&[i(opcode::LOAD, 3, a0, sp, -48)][..], &driver(4)].concat();
+    let length = |code: &[u32]| 4 * code.len() as i32;
+    let code = [
+        &open[..],
+        &create,
+        &[b(4, a0, 0, 4 + length(&destroy) + 4)],
+        &destroy,
+        &[j(0, -length(&destroy) - 4 - length(&create))],
+        // -ENOSPC
+        &[add(a0, a0, 28), li(17, 93), ECALL],
+    ]
+    .concat();
+    assert_eq!(end(&code), (End::Exit(0), None));
 }
 
 #[test]

@@ -192,7 +192,8 @@ impl Device {
         user: &mut User<'_>,
     ) -> Result<(), ExecError> {
         if ctx_id >= self.joined.len() {
-            return match context.peers.contains(&true) {
+            let is_used = context.segment.is_some() || context.peers.contains(&true);
+            return match is_used {
                 true => Err(ExecError::Machine(format!(
                     "system.contexts: the checkpoint has a part in context {ctx_id}; give the nodes more"
                 ))),
