@@ -127,6 +127,15 @@ def test_forks_are_on_machines_of_their_own(rack):
         session.fork([rack.set("memory.size_bytes", "1M")])
 
 
+def test_forks_go_on_in_contexts(rack):
+    session = rack.session("pagerank", "--kronecker", "5", "--variant", "fine", nodes=2)
+    session.fast_forward(200_000)
+    forks = session.fork(rack.set("rmc.tlb_entries", entries) for entries in (4, 32))
+    # Ten vertices and their ranks.
+    ranks = [fork.finish().stdout.splitlines()[-10:] for fork in forks]
+    assert ranks[0] == ranks[1] == session.finish().stdout.splitlines()[-10:]
+
+
 def test_places_that_have_no_checkpoint_are_refused(rack, tmp_path):
     session = rack.session("pagerank", "--kronecker", "6", "--variant", "serial")
     session.run(instructions=1000)
