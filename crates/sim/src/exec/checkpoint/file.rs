@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
@@ -20,14 +20,23 @@ impl Checkpoint {
     /// # Errors
     /// Those of the file system.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        let mut unfinished = path.as_os_str().to_owned();
-        unfinished.push(".part");
+        let unfinished = unfinished(path);
         let result = self.write_parts(File::create(&unfinished)?);
         let result = result.and_then(|()| std::fs::rename(&unfinished, path));
         if result.is_err() {
             let _ = std::fs::remove_file(&unfinished);
         }
         result
+    }
+
+    /// Whether a file can be written there, before anything is executed for it.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn check_place(path: &Path) -> io::Result<()> {
+        let unfinished = unfinished(path);
+        File::create(&unfinished)?;
+        std::fs::remove_file(&unfinished)
     }
 
     fn write_parts(&self, file: File) -> io::Result<()> {
@@ -55,6 +64,13 @@ impl Checkpoint {
         let size = file.metadata().map_err(|error| error.to_string())?.len();
         read(&mut BufReader::new(file), size)
     }
+}
+
+/// The name that a file has before it is whole.
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".part");
+    name.into()
 }
 
 /// From so many bytes.

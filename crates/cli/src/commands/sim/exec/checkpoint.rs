@@ -34,13 +34,12 @@ pub struct CheckpointArgs {
 /// # Errors
 /// The machine or the program cannot be used, the program ends before, or the file cannot be written.
 pub fn take(run: &Run<'_>, job: &Job<'_>, part: Part, path: &Path) -> Result<()> {
+    let cannot_write = |error| Failure::io(format_args!("cannot write {}", path.display()), error);
+    Checkpoint::check_place(path).map_err(cannot_write)?;
     match run.execute(|options| part::checkpoint(run.machine, job, part, options))? {
         Begun::Ended(outcome) => run.conclude(job, part, *outcome),
         Begun::Checkpoint(checkpoint) => {
-            let written = checkpoint.write(path);
-            written.map_err(|error| {
-                Failure::io(format_args!("cannot write {}", path.display()), error)
-            })?;
+            checkpoint.write(path).map_err(cannot_write)?;
             let taken = checkpoint.taken();
             console::remark(&format!(
                 "{}: after {} instructions, {} bytes; --restore goes on from it",
