@@ -136,7 +136,7 @@ fn write_back(region: &Region, files: &mut Files, memory: &mut dyn UserMemory) -
         return Ok(());
     }
     let Some(size) = files.mapped_size(region.file)? else { return Ok(()) };
-    // What is behind the end of a file is nobody's.
+    // Bytes behind the end of the file are not written.
     let end = region.end.min(region.start.saturating_add(size.saturating_sub(region.offset)));
     let mut at = region.start;
     while at < end {

@@ -60,7 +60,7 @@ struct Timer {
     notice: Notice,
 }
 
-/// What a timer does when it is due.
+/// The notice that a timer gives when it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Notice {
     Nothing,

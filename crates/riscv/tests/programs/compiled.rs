@@ -100,7 +100,7 @@ fn timers() {
 #[test]
 fn mapped() {
     prints_the_same("mapped", &[]);
-    // What is not unmapped is in the file when the program has ended, however it ends.
+    // A mapping that the program leaves is in the file at its end, whichever end that is.
     for (command, flags) in compilers() {
         let folder = TempDir::new().expect("there is room for temporary files");
         let program = compile(folder.path(), &command, &flags, "mapped");

@@ -1,4 +1,4 @@
-//! What happens in a run as Chrome's trace events, which Perfetto shows.
+//! The events of a run in Chrome's format for traces, which Perfetto shows.
 //!
 //! A node is a process. A thread of its program is a track ([`programs`]), and so is a part of its chip
 //! ([`messages`]). Times are whole picoseconds, so that what ends when something else begins does not overlap it.
@@ -69,7 +69,7 @@ pub(super) fn write(args: &TraceArgs, machine: &Machine, nodes: &[Node]) -> Resu
     Ok(())
 }
 
-/// What is not in a trace: messages and reads, and slices of programs.
+/// Gaps of a trace: in messages and reads, and in slices of programs.
 type Missing = [Gap; 2];
 
 /// Events for which there was no room.

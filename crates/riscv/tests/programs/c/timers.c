@@ -77,7 +77,7 @@ static void intervals(void)
     printf(" %d\n", old.it_value.tv_sec == 0 && old.it_value.tv_usec == 0);
 }
 
-// What waits in a call is interrupted, or goes on.
+// A signal interrupts a call that waits, or the call goes on.
 static void interrupted(void)
 {
     struct itimerval timer = every(1000, 0);
