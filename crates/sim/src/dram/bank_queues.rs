@@ -338,15 +338,21 @@ impl Channel {
                 banks.draining = writes;
             }
         }
-        banks.gives_way = false;
+        let gave_way = std::mem::take(&mut banks.gives_way);
         let kind = if banks.draining > 0 { Kind::Write } else { Kind::Read };
         let waiting = &banks.waiting[kind.index()];
         let bank_of = |at: &At| usize::from(self.queues.get(*at).bank);
         let has_room = |at: &At| banks.banks[bank_of(at)].queue.len() < banks.depth;
         let Some(place) = waiting.iter().position(has_room) else {
-            // Until something changes, or a write becomes too old.
-            banks.pass =
-                of_age.filter(|&of_age| of_age > at && banks.draining == 0).unwrap_or(Tick::MAX);
+            // Until something changes, or a write becomes too old. The read that a write waited for may
+            // just have had its access: nothing else would change then.
+            let write = banks.waiting[1].iter().find(|at| has_room(at));
+            let freed = write.is_some_and(|&at| !self.queues.is_held(self.queues.get(at)));
+            banks.pass = match of_age {
+                _ if gave_way && freed => at + 1,
+                Some(of_age) if of_age > at && banks.draining == 0 => of_age,
+                _ => Tick::MAX,
+            };
             return;
         };
         let entry = waiting[place];

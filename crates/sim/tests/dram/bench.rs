@@ -22,6 +22,9 @@ pub struct Outcome {
     pub done: Tick,
 }
 
+/// Ticks in which any number of requests that fit into the queues is done.
+const NEVER: Tick = 1_000_000;
+
 /// A channel and all that was asked of it; requests are named by their position in `outcomes`.
 pub struct Bench {
     pub spec: DramSpec,
@@ -50,8 +53,10 @@ impl Bench {
     /// Makes a request as soon as it may be made; its name.
     pub fn ask(&mut self, Wish { at, kind, line }: Wish) -> usize {
         self.now = self.now.max(at);
+        let since = self.now;
         while !self.channel.has_room(kind) {
             let next = self.channel.next().expect("a full queue has something to do");
+            assert!(next < since + NEVER, "no room for a {kind:?} of {line} since {since}");
             self.advance(next);
         }
         let id = self.outcomes.len();
@@ -80,7 +85,10 @@ impl Bench {
     pub fn drain(&mut self) {
         self.advance(self.now);
         self.channel.finish(self.now);
+        let since = self.now;
         while let Some(next) = self.channel.next() {
+            let waiting = self.channel.waiting();
+            assert!(next < since + NEVER, "{waiting} requests wait for ever since {since}");
             self.advance(next);
         }
         assert_eq!(self.answered, self.outcomes.len(), "requests without an answer");

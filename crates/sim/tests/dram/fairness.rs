@@ -2,7 +2,7 @@
 
 use rackmem_sim::dram::{Kind, Tick};
 use rackmem_sim::engine::Random;
-use rackmem_sim::machine::spec::DramSpec;
+use rackmem_sim::machine::spec::{DramScheduler, DramSpec};
 
 use super::bench::{Bench, Wish, line_of, one_rank};
 
@@ -97,5 +97,24 @@ fn no_request_waits_much_longer_than_a_full_queue_takes() {
         // 64 requests wait, each for a row of its own and a turn of the wires at worst.
         let longest = bench.stats().longest_ticks;
         assert!(longest < 64 * 60, "{longest}");
+    }
+}
+
+/// Whenever the read has its access, between the ticks in which the write looks for its own, too.
+#[test]
+fn a_write_goes_once_the_read_of_its_block_is_done() {
+    for gap in 0..80 {
+        let spec = DramSpec {
+            scheduler: DramScheduler::BankQueues,
+            write_queue: 1,
+            write_high: 1,
+            write_low: 0,
+            ..one_rank()
+        };
+        let mut bench = Bench::new(&spec);
+        bench.read(0, 0);
+        let write = bench.write(gap, 0);
+        bench.advance(gap + SLACK);
+        assert_ne!(bench.outcomes[write].done, 0, "written {gap} ticks after it was read");
     }
 }
