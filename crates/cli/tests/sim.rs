@@ -172,6 +172,8 @@ fn a_trace_of_nothing_is_an_error() {
     let trace = ["--trace", path.to_str().unwrap(), "--trace-window", "900ms..901ms"];
     let found = host.fails(1, &[&["sim", "run", "manycore-ni"], &SHORT[..], &trace[..]].concat());
     assert!(found.contains("nothing to trace") && !path.exists(), "{found}");
+    let found = host.fails(1, &["sim", "run", "manycore-ni", "--trace", "no/where"]);
+    assert!(found.contains("cannot write no/where") && !found.contains("simulated in"), "{found}");
     let found = host.fails(2, &["sim", "run", "manycore-ni", "--trace", "3"]);
     assert!(found.contains("a trace is of a time"), "{found}");
 }

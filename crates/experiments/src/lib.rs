@@ -15,6 +15,7 @@
 //! | [`session`] | from runs to verdicts |
 //! | [`outcome`] | what a reproduction gives |
 //! | [`study`] | sweeps over settings, whose runs have files |
+//! | [`whole_file`] | files that are there whole or not at all |
 
 pub mod bands;
 pub mod claims;
@@ -32,6 +33,7 @@ pub mod study;
 pub mod tolerance;
 pub mod variation;
 pub mod verdict;
+pub mod whole_file;
 
 /// A quantity that a run may fail to give; else the reason.
 pub type Known<T> = Result<T, String>;

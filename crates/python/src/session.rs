@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use pyo3::prelude::*;
 use rackmem_experiments::study::run::{as_json, failure, not_executed};
+use rackmem_experiments::whole_file;
 use rackmem_sim::exec::part::Part;
 use rackmem_sim::exec::report::Report;
 use rackmem_sim::exec::{self, Job, Mark, Options, Taken, Until};
@@ -178,7 +179,7 @@ impl Checkpoint {
     /// Writes a file.
     fn save(&self, path: PathBuf) -> PyResult<()> {
         let wrong = |error| RunError::new_err(format!("cannot write {}: {error}", path.display()));
-        self.0.write(&path).map_err(wrong)
+        whole_file::write_by(&path, |out| self.0.write(out)).map_err(wrong)
     }
 
     /// Machine, cycle and instructions at which it was taken.

@@ -6,7 +6,8 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use rackmem_experiments::study::points::{Varied, points as all_points};
 use rackmem_experiments::study::run::{Program, Unmade};
-use rackmem_experiments::study::{Failed, Folder, Run, folder, row};
+use rackmem_experiments::study::{Failed, Folder, Run, row};
+use rackmem_experiments::whole_file;
 use rackmem_sim::machine::Override;
 
 use crate::machines::{both, of_text};
@@ -97,7 +98,7 @@ pub fn fail(
 #[pyfunction]
 pub fn write_whole(py: Python<'_>, file: PathBuf, content: &[u8]) -> PyResult<()> {
     let failed = |file: &Path, error| format!("{} cannot be written: {error}", file.display());
-    let written = py.detach(|| folder::write_whole(&file, content));
+    let written = py.detach(|| whole_file::write(&file, content));
     written.map_err(|error| PyOSError::new_err(failed(&file, error)))
 }
 

@@ -1,6 +1,5 @@
 //! `rackmem sensitivity`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, value_parser};
@@ -71,12 +70,7 @@ pub fn run(args: &SensitivityArgs) -> Result<()> {
     }
     let document = of_paper(paper, paper, "")?;
     if let Some(file) = &args.out {
-        // A path that cannot be written is better reported before the first run.
-        fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(file)
-            .map_err(|error| output::cannot_write(file, error))?;
+        output::check(file)?;
     }
     let variations = wanted(Variation::open(&document).map_err(Failure::new)?, &args.parameter)?;
     let selection = reproduce::part(&document, part)?;

@@ -56,6 +56,8 @@ fn machines() -> Result<()> {
 
 fn simulate(args: &RunArgs) -> Result<()> {
     let machine = load(&args.machine, Use::Workload)?;
+    args.trace.trace.iter().try_for_each(|file| output::check(file))?;
+    args.out.iter().try_for_each(|dir| output::make(dir))?;
     let mut report = watched(&machine, &args.trace)?;
     // A trace that cannot be written takes nothing of the report away.
     let messages = std::mem::take(&mut report.trace);

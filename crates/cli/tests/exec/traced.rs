@@ -26,6 +26,19 @@ fn a_trace_has_the_messages_of_every_node() {
     assert!(text(&done.stderr).contains("nothing to trace"), "{}", text(&done.stderr));
 }
 
+#[test]
+fn a_file_that_cannot_be_written_is_refused_before_the_program_is_executed() {
+    let dir = TempDir::new().unwrap();
+    let hello = prebuilt().join("hello.rv64");
+    for option in ["--trace", "--report"] {
+        let done = on_sonuma(dir.path(), &[option, "no/where", hello.to_str().unwrap()]);
+        let complaint = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(1), "{option}: {complaint}");
+        assert!(complaint.contains("cannot write no/where: No such file"), "{option}: {complaint}");
+        assert_eq!(text(&done.stdout), "", "{option}");
+    }
+}
+
 /// A program whose functions are called as often as it says: directly, by recursion, in a handler, on two threads, and
 /// left by `longjmp`.
 const CALLS: &[u8] = br#"

@@ -11,7 +11,7 @@ use rackmem_sim::recipe::fingerprint;
 use serde_json::json;
 
 use super::Folder;
-use super::folder::write_whole;
+use crate::whole_file;
 
 /// How the names of these files end.
 pub const EXTENSION: &str = "failed";
@@ -49,7 +49,7 @@ impl Folder {
         self.prepare()?;
         let name = fingerprint(decides.to_string().as_bytes()).replace(':', "-");
         let file = self.file_of_kind(&name, EXTENSION);
-        write_whole(&file, format!("{content:#}\n").as_bytes())
+        whole_file::write(&file, format!("{content:#}\n").as_bytes())
             .map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
         Ok(file)
     }

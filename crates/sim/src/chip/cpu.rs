@@ -18,7 +18,7 @@ use crate::cpu::{
     Core, LINE_BYTES, Lives, Next, Port, Program, Stats, Stop, Stretch, Tally, Track, Translate,
     Words,
 };
-use crate::engine::Cycle;
+use crate::engine::{Cycle, MOST};
 use crate::machine::Machine;
 use crate::scratchpad::Target;
 use crate::scratchpad::region::{END, FIRST, LOCK_BOX};
@@ -42,7 +42,6 @@ impl State {
     /// # Errors
     /// The first field that no core has so, and what is wrong with it.
     pub fn check(&self, lines: Range<Line>) -> Result<(), String> {
-        const MOST: u64 = 1 << 56;
         if let Some((name, count)) = self.stats.named().find(|&(_, count)| count >= MOST) {
             return Err(format!("stats.{name}: is {count}, must be less than {MOST}"));
         }

@@ -25,7 +25,7 @@ use super::mmu::Mmu;
 use super::trail::{self, Touch, Trail};
 use super::wires::Wires;
 use crate::cpu::Stop;
-use crate::engine::Cycle;
+use crate::engine::{Cycle, MOST};
 
 /// Instructions between two looks at the rest of the chip. Longer than the loops from a load reserved to the branch
 /// back that the specification promises to end.
@@ -54,7 +54,6 @@ impl State {
     /// # Errors
     /// The first field that no core has so, and what is wrong with it.
     pub fn check(&self, lines: Range<Line>) -> Result<(), String> {
-        const MOST: Cycle = 1 << 56;
         self.hart.check().map_err(|wrong| format!("hart.{wrong}"))?;
         if self.due >= MOST && self.due < Cycle::MAX {
             return Err(format!("due: is {}, must be less than {MOST}", self.due));

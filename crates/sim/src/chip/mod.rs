@@ -104,7 +104,7 @@ mod memory;
 pub mod message;
 pub(crate) mod mmu;
 pub mod ni;
-mod noc_spec;
+pub(crate) mod noc_spec;
 mod node_rmc;
 mod open_loop;
 pub(crate) mod pairs;

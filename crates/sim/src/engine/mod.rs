@@ -15,3 +15,6 @@ pub(crate) use wheel::Wheel;
 
 /// Simulated time, in cycles of the chip's clock.
 pub type Cycle = u64;
+
+/// Cycles and counts of a run are fewer, so that sums of some do not overflow.
+pub(crate) const MOST: u64 = 1 << 56;

@@ -6,8 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::checkpoint::{Checked, MOST, require};
-use crate::engine::Cycle;
+use super::checkpoint::{Checked, require};
+use crate::engine::{Cycle, MOST};
 
 /// Nanoseconds of a turn: the tenth part of a millisecond. Linux's shortest turn is 750 us
 /// (`sysctl_sched_min_granularity`), longer than many a program runs on the model.

@@ -114,7 +114,8 @@ impl Schema {
         let is_gone =
             |&&(gone, of, _): &&(&str, &str, &str)| gone == path && value.as_str() == Some(of);
         let instead = GONE_VALUES.iter().find(is_gone).map(|(_, _, instead)| *instead);
-        Err(wrong(path, origin, instead.unwrap_or(error.message().trim()).to_owned()))
+        let problem = instead.map_or_else(|| with_nearest(error.message().trim()), str::to_owned);
+        Err(wrong(path, origin, problem))
     }
 
     /// The value of a known key, with sizes as numbers.
@@ -193,6 +194,18 @@ pub(super) fn set(table: &mut Table, path: &str, value: Value) {
                 section.insert(key.to_owned(), value);
             }
         }
+    }
+}
+
+/// Names the value that was meant, if serde's message says that there is none of that name.
+fn with_nearest(message: &str) -> String {
+    let mut names = message.split('`').skip(1).step_by(2);
+    let given = names.next().filter(|_| message.starts_with("unknown variant")).unwrap_or_default();
+    let likeness = |known: &str| strsim::normalized_damerau_levenshtein(given, known);
+    let nearest = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    match nearest.filter(|known| likeness(known) > 0.5) {
+        Some(known) => format!("{message}; did you mean `{known}`?"),
+        None => message.to_owned(),
     }
 }
 

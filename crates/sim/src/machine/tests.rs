@@ -114,7 +114,7 @@ fn wrong_files_are_refused_with_line_and_key() {
         (
             "\n\nnoc.routing = \"yxy\"\n",
             "m.toml:3: noc.routing: unknown variant `yxy`, expected one of `xy`, `yx`, \
-             `o1turn`, `cdr`, `cdr-directory`",
+             `o1turn`, `cdr`, `cdr-directory`; did you mean `yx`?",
         ),
         (
             "l1.size_bytes = \"32X\"\n",
@@ -129,12 +129,12 @@ fn wrong_files_are_refused_with_line_and_key() {
         ("noc.vcs = 0\n", "m.toml:1: noc.vcs: is 0, must be at least 1"),
         (
             "memory.model = \"ddr4\"\n",
-            "m.toml:1: memory.model: unknown variant `ddr4`, expected `fixed` or `ddr3`",
+            "m.toml:1: memory.model: unknown variant `ddr4`, expected `fixed` or `ddr3`; did you mean `ddr3`?",
         ),
         (
             "dram.grade = \"ddr3-1800\"\n",
             "m.toml:1: dram.grade: unknown variant `ddr3-1800`, expected one of `ddr3-1066`, \
-             `ddr3-1333`, `ddr3-1600`, `ddr4-2400`, `ddr4-3200`, `ddr5-4800`",
+             `ddr3-1333`, `ddr3-1600`, `ddr4-2400`, `ddr4-3200`, `ddr5-4800`; did you mean `ddr3-1600`?",
         ),
         ("dram.trc_nk = 11\n", "m.toml:1: dram.trc_nk: no such key; did you mean dram.trc_nck?"),
         ("dram.tck_ps = -1\n", "m.toml:1: dram.tck_ps: invalid value: integer `-1`, expected u64"),
@@ -228,6 +228,12 @@ fn machines_that_cannot_be_built_are_refused() {
         (&["noc.buffer_flits=0"], "noc.buffer_flits", "at least 1"),
         (&["noc.delivery_packets=4"], "noc.delivery_packets", "must be 0 with noc.sources"),
         (&["noc.sources=all"], "noc.sources", "unknown variant"),
+        (&["noc.vcs=33"], "noc.vcs", "at most 32 are possible"),
+        (&["noc.buffer_flits=300"], "noc.buffer_flits", "at most"),
+        (&["noc.hop_cycles=300"], "noc.hop_cycles", "298 cycles of link latency, at most"),
+        (&["noc.injection_cycles=300"], "noc.injection_cycles", "at most"),
+        (&["noc.ejection_cycles=300"], "noc.ejection_cycles", "at most"),
+        (&["ni.placement=spilt"], "ni.placement", "`bridge`; did you mean `split`?"),
         (&["noc.topology=noc-out", "tiles.rows=1"], "tiles.rows", "both sides"),
         (&["ni.wq_entries=100"], "ni.wq_entries", "power of two"),
         (&["ni.wq_entries=256"], "ni.wq_entries", "at most 128"),

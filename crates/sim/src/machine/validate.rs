@@ -10,9 +10,10 @@ use super::spec::{Machine, NocTopology, Placement, Remote, WorkloadKind};
 use super::validate_extension::extension;
 use super::validate_rack::rack;
 use super::validate_window::window;
+use crate::chip::noc_spec;
 use crate::coherence::message::MAX_CACHES;
 use crate::dram::Timing;
-use crate::noc::Sources;
+use crate::noc::{Sources, SpecError};
 use crate::scratchpad::region::{DRAM, FIRST, LOCK_BOX, STRIDE};
 
 /// Longest read, as the queue entry's length field has it.
@@ -376,7 +377,21 @@ fn noc(machine: &Machine) -> Checked {
     let one_side = noc.topology == NocTopology::NocOut && machine.tiles.rows < 2;
     require(!one_side, "tiles.rows", || {
         "is 1, must be at least 2 with noc.topology = \"noc-out\": cores lie on both sides of the LLC".to_owned()
-    })
+    })?;
+    routers(machine)
+}
+
+/// That routers have room for what they are to hold.
+fn routers(machine: &Machine) -> Checked {
+    let Err(error) = noc_spec::of(machine).check() else { return Ok(()) };
+    let key = match error {
+        SpecError::TooLarge { what: "flits in a buffer", .. } => "noc.buffer_flits",
+        SpecError::TooLarge { what: "cycles of link latency", .. } => "noc.hop_cycles",
+        SpecError::TooLarge { what: "cycles of injection latency", .. } => "noc.injection_cycles",
+        SpecError::TooLarge { what: "cycles of ejection latency", .. } => "noc.ejection_cycles",
+        _ => "noc.vcs",
+    };
+    Err(Invalid { key, problem: error.to_string() })
 }
 
 fn interfaces(machine: &Machine) -> Checked {

@@ -24,9 +24,9 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(checkpoint: &Checkpoint, path: &Path) -> Parts {
-        checkpoint.write(path).unwrap();
-        let file = fs::read(path).unwrap();
+    fn of(checkpoint: &Checkpoint) -> Parts {
+        let mut file = Vec::new();
+        checkpoint.write(&mut file).unwrap();
         let name_bytes = file.iter().position(|&byte| byte == b'\n').unwrap() + 1;
         let (name, rest) = file.split_at(name_bytes);
         let word = |at: usize| u64::from_le_bytes(rest[8 * at..][..8].try_into().unwrap()) as usize;
@@ -98,7 +98,7 @@ fn a_field_out_of_bounds_is_named() {
     let part = Part::Instructions { after: 60_000, count: None };
     let checkpoint = taken(&chips(&[]), &STATE_TEST, part, folder.path());
     let path = folder.path().join("here");
-    let whole = Parts::of(&checkpoint, &path);
+    let whole = Parts::of(&checkpoint);
     assert!(whole.read(&path).is_ok());
     let (huge, file) = (1u64 << 60, json!({"kind": "Device", "size": 0, "inode": 1}));
     let file = |open: Value| json!({"open": open, "flags": 2, "status": file});
@@ -261,7 +261,7 @@ fn is_named(whole: &Parts, path: &Path, (pointer, value, field): (&str, Value, &
 fn a_field_of_contexts_out_of_bounds_is_named() {
     let folder = folder();
     let path = folder.path().join("here");
-    let whole = Parts::of(&contexts::taken(&load("sonuma", &[]), &PAGERANK, 300_000), &path);
+    let whole = Parts::of(&contexts::taken(&load("sonuma", &[]), &PAGERANK, 300_000));
     assert!(whole.read(&path).is_ok());
     let memory = &whole.head["nodes"][0]["memory"];
     let (own, phys) = (memory["pages"][0][0].clone(), memory["pages"][0][1].clone());
@@ -297,7 +297,7 @@ fn page_tables_that_map_something_else_are_refused() {
     let machine = load("sonuma", &[]);
     let checkpoint = taken(&machine, &STATE_TEST, part, folder.path());
     let path = folder.path().join("here");
-    let whole = Parts::of(&checkpoint, &path);
+    let whole = Parts::of(&checkpoint);
     assert_eq!(go_on(&machine, &whole.read(&path).unwrap(), folder.path()), Ok(()));
     let mut late = whole.clone();
     late.head["taken"]["cycle"] = json!(1u64 << 55);
@@ -351,7 +351,7 @@ fn changed_checkpoints_are_refused_or_go_on() {
         (&sonuma, taken(&sonuma, &STATE_TEST, part, folder.path())),
         (&sonuma, contexts::taken(&sonuma, &PAGERANK, 300_000)),
     ] {
-        let whole = Parts::of(&checkpoint, &path);
+        let whole = Parts::of(&checkpoint);
         let [mut unread, mut refused, mut executed] = [0; 3];
         for seed in 0..300 {
             let mut next = numbers(seed);

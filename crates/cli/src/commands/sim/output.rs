@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{fs, io};
 
-use rackmem_experiments::study::folder::write_whole;
+use rackmem_experiments::whole_file;
 use rackmem_sim::machine::{self, Machine};
 use rackmem_sim::report::Report;
 use serde::Serialize;
@@ -38,7 +38,12 @@ pub(crate) fn text(dir: &Path, name: &str, text: &str) -> Result<()> {
 
 /// Writes a file, whole or not at all.
 pub(crate) fn whole(file: &Path, text: &str) -> Result<()> {
-    write_whole(file, text.as_bytes()).map_err(|error| cannot_write(file, error))
+    whole_file::write(file, text.as_bytes()).map_err(|error| cannot_write(file, error))
+}
+
+/// Whether a file can be written there: a path that cannot is better reported before a long run.
+pub(crate) fn check(file: &Path) -> Result<()> {
+    whole_file::check(file).map_err(|error| cannot_write(file, error))
 }
 
 /// The failure of a file that cannot be written.

@@ -9,7 +9,7 @@ mod programs;
 
 use std::io::{self, Write};
 
-use rackmem_experiments::study::folder::write_whole_by;
+use rackmem_experiments::whole_file;
 use rackmem_sim::chip::trace::MOST_EVENTS;
 use rackmem_sim::exec::tracks::{MOST_SLICES, Tracks};
 use rackmem_sim::machine::Machine;
@@ -55,7 +55,7 @@ pub(super) fn write(args: &TraceArgs, machine: &Machine, nodes: &[Node]) -> Resu
              --trace-window"
         )));
     }
-    write_whole_by(path, |out| document(machine, nodes, out))
+    whole_file::write_by(path, |out| document(machine, nodes, out))
         .map_err(|error| output::cannot_write(path, error))?;
     let programs = match slices {
         0 => String::new(),

@@ -5,10 +5,8 @@
 use serde::de::DeserializeOwned;
 
 use super::Head;
+use crate::engine::MOST;
 use crate::exec::part::Part;
-
-/// Cycles and counts of a run are fewer, so that sums of some do not overflow.
-pub const MOST: u64 = 1 << 56;
 
 /// The outcome of a check: otherwise the field, and what is wrong with it.
 pub type Checked = Result<(), String>;

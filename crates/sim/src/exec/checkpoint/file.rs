@@ -1,8 +1,8 @@
 //! The file of a checkpoint: a line that names it, lengths, a digest, and then the parts.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufReader, Read, Write};
+use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
@@ -15,32 +15,11 @@ const NAME: &[u8] = b"rackmem checkpoint 2\n";
 const MOST_PARTS: u64 = 2 + (1 << 16);
 
 impl Checkpoint {
-    /// Writes a file. It appears under its name when it is whole.
+    /// Writes what a file of it has.
     ///
     /// # Errors
-    /// Those of the file system.
-    pub fn write(&self, path: &Path) -> io::Result<()> {
-        let unfinished = unfinished(path);
-        let result = self.write_parts(File::create(&unfinished)?);
-        let result = result.and_then(|()| std::fs::rename(&unfinished, path));
-        if result.is_err() {
-            let _ = std::fs::remove_file(&unfinished);
-        }
-        result
-    }
-
-    /// Whether a file can be written there, before anything is executed for it.
-    ///
-    /// # Errors
-    /// Those of the file system.
-    pub fn check_place(path: &Path) -> io::Result<()> {
-        let unfinished = unfinished(path);
-        File::create(&unfinished)?;
-        std::fs::remove_file(&unfinished)
-    }
-
-    fn write_parts(&self, file: File) -> io::Result<()> {
-        let mut file = BufWriter::new(file);
+    /// Those of the file.
+    pub fn write(&self, file: &mut dyn Write) -> io::Result<()> {
         let parts = [self.text.as_bytes(), &self.program];
         let parts: Vec<&[u8]> =
             parts.into_iter().chain(self.contents.iter().map(Vec::as_slice)).collect();
@@ -51,8 +30,7 @@ impl Checkpoint {
         file.write_all(NAME)?;
         file.write_all(&lengths)?;
         file.write_all(&digest.finalize())?;
-        parts.iter().try_for_each(|part| file.write_all(part))?;
-        file.into_inner()?.sync_all()
+        parts.iter().try_for_each(|part| file.write_all(part))
     }
 
     /// Reads a file.
@@ -64,13 +42,6 @@ impl Checkpoint {
         let size = file.metadata().map_err(|error| error.to_string())?.len();
         read(&mut BufReader::new(file), size)
     }
-}
-
-/// The name that a file has before it is whole.
-fn unfinished(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    name.into()
 }
 
 /// From so many bytes.

@@ -6,12 +6,13 @@ use std::ops::Range;
 use rackmem_riscv::space::{PAGE, Permissions, TOP};
 use serde::{Deserialize, Serialize};
 
-use super::check::{Checked, MOST, require};
+use super::check::{Checked, require};
 use super::pack;
 use crate::chip::Chip;
 use crate::chip::layout::{BLOCK_BYTES, Line};
 use crate::chip::mmu::Page;
 use crate::chip::trail::Touch;
+use crate::engine::MOST;
 use crate::exec::ExecError;
 use crate::exec::pages::{self, Pages};
 

@@ -11,9 +11,9 @@ use super::{Device, MOST_ENTRIES, Notice};
 use crate::chip::Chip;
 use crate::chip::layout::BLOCK_BYTES;
 use crate::chip::ni::Ni;
-use crate::engine::Cycle;
+use crate::engine::{Cycle, MOST};
 use crate::exec::ExecError;
-use crate::exec::checkpoint::{Checked, Clock, MOST, require};
+use crate::exec::checkpoint::{Checked, Clock, require};
 use crate::exec::controller::{self, Queues, Segment};
 use crate::exec::pages::{Pages, User, image};
 

@@ -20,7 +20,7 @@ impl Network {
     /// # Errors
     /// The first fault of the description.
     pub fn new(spec: &Spec, seed: u64) -> Result<Network, SpecError> {
-        check(spec)?;
+        spec.check()?;
         let topology = Topology::new(spec)?;
         let tables = Tables::new(spec, &topology)?;
         let mut network = Network::empty(spec, seed, topology, tables);
@@ -199,35 +199,41 @@ impl Blank<'_> {
     }
 }
 
-fn check(spec: &Spec) -> Result<(), SpecError> {
-    let zero = |field| Err(SpecError::Zero { field });
-    let too_large = |what, given, limit| Err(SpecError::TooLarge { what, given, limit });
-    if spec.vnets.is_empty() {
-        return Err(SpecError::NoVirtualNetwork);
-    }
-    for (field, value) in [
-        ("buffer_flits", spec.buffer_flits),
-        ("link_latency_cycles", spec.link_latency_cycles as usize),
-        ("injection_latency_cycles", spec.injection_latency_cycles as usize),
-        ("ejection_latency_cycles", spec.ejection_latency_cycles as usize),
-    ] {
-        if value == 0 {
-            return zero(field);
+impl Spec {
+    /// That its numbers fit into the tables of routers.
+    ///
+    /// # Errors
+    /// The first that does not.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let zero = |field| Err(SpecError::Zero { field });
+        let too_large = |what, given, limit| Err(SpecError::TooLarge { what, given, limit });
+        if self.vnets.is_empty() {
+            return Err(SpecError::NoVirtualNetwork);
         }
-    }
-    for (what, given) in [
-        ("flits in a buffer", spec.buffer_flits),
-        ("cycles of link latency", spec.link_latency_cycles as usize),
-        ("cycles of injection latency", spec.injection_latency_cycles as usize),
-        ("cycles of ejection latency", spec.ejection_latency_cycles as usize),
-    ] {
-        if given > MAX_BYTE {
-            return too_large(what, given, MAX_BYTE);
+        for (field, value) in [
+            ("buffer_flits", self.buffer_flits),
+            ("link_latency_cycles", self.link_latency_cycles as usize),
+            ("injection_latency_cycles", self.injection_latency_cycles as usize),
+            ("ejection_latency_cycles", self.ejection_latency_cycles as usize),
+        ] {
+            if value == 0 {
+                return zero(field);
+            }
         }
-    }
-    match spec.vcs() {
-        vcs if vcs > MAX_VCS => too_large("virtual channels", vcs, MAX_VCS),
-        _ => Ok(()),
+        for (what, given) in [
+            ("flits in a buffer", self.buffer_flits),
+            ("cycles of link latency", self.link_latency_cycles as usize),
+            ("cycles of injection latency", self.injection_latency_cycles as usize),
+            ("cycles of ejection latency", self.ejection_latency_cycles as usize),
+        ] {
+            if given > MAX_BYTE {
+                return too_large(what, given, MAX_BYTE);
+            }
+        }
+        match self.vcs() {
+            vcs if vcs > MAX_VCS => too_large("virtual channels", vcs, MAX_VCS),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rackmem_experiments::whole_file;
 use rackmem_sim::exec::part::{self, Begun, Part};
 use rackmem_sim::exec::{Checkpoint, Job};
 use rackmem_sim::machine::Machine;
@@ -10,6 +11,7 @@ use rackmem_sim::machine::Machine;
 use super::FAILED;
 use super::timed::Run;
 use crate::commands::sim::args::ExecArgs;
+use crate::commands::sim::output;
 use crate::console;
 use crate::failure::{Failure, Result};
 use crate::size;
@@ -34,12 +36,11 @@ pub struct CheckpointArgs {
 /// # Errors
 /// The machine or the program cannot be used, the program ends before, or the file cannot be written.
 pub fn take(run: &Run<'_>, job: &Job<'_>, part: Part, path: &Path) -> Result<()> {
-    let cannot_write = |error| Failure::io(format_args!("cannot write {}", path.display()), error);
-    Checkpoint::check_place(path).map_err(cannot_write)?;
     match run.execute(|options| part::checkpoint(run.machine, job, part, options))? {
         Begun::Ended(outcome) => run.conclude(job, part, *outcome),
         Begun::Checkpoint(checkpoint) => {
-            checkpoint.write(path).map_err(cannot_write)?;
+            whole_file::write_by(path, |out| checkpoint.write(out))
+                .map_err(|error| output::cannot_write(path, error))?;
             let taken = checkpoint.taken();
             console::remark(&format!(
                 "{}: after {} instructions, {} bytes; --restore goes on from it",

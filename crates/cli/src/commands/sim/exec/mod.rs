@@ -25,6 +25,8 @@ const NOT_FOUND: u8 = 127;
 /// The program is missing, or is none, or cannot be run to its end; or it ends with a status other
 /// than 0, which becomes ours.
 pub fn run(args: &ExecArgs) -> Result<()> {
+    let files = [&args.report, &args.trace.trace, &args.checkpoint.checkpoint];
+    files.into_iter().flatten().try_for_each(|file| output::check(file))?;
     if args.functional { functional::run(args) } else { timed::run(args) }
 }
 
