@@ -364,6 +364,16 @@ fn a_pipeline_has_every_instruction_of_every_core() {
 }
 
 #[test]
+fn a_pipeline_of_a_part_has_the_instructions_of_that_part() {
+    let dir = TempDir::new().unwrap();
+    let hello = prebuilt().join("hello.rv64");
+    let part = ["--fast-forward", "3k", "--measure", "1k", "--pipeline", "view"];
+    on_sonuma(dir.path(), &[&part[..], &[hello.to_str().unwrap()]].concat());
+    let instructions = o3_pipe_view(&dir.path().join("view/node0-core0.log"));
+    assert_eq!(instructions.iter().filter(|(_, ticks)| ticks[6] != 0).count(), 1000);
+}
+
+#[test]
 fn a_pipeline_that_cannot_be_shown_says_why() {
     let dir = TempDir::new().unwrap();
     write(&dir, "prog.rv64", &greeting(0));
