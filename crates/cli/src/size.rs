@@ -4,6 +4,19 @@ pub use rackmem_experiments::digits::three_digits;
 
 pub use rackmem::size::parse;
 
+/// A count of instructions or cycles, with a decimal unit if there is one: 1500000, 1500k, 2M, 1G.
+///
+/// # Errors
+/// It is none, is 0, or is too large.
+pub fn count(text: &str) -> Result<u64, String> {
+    let units = [("k", 1_000), ("K", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
+    let unit = units.into_iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, scale)));
+    let (digits, scale) = unit.unwrap_or((text, 1));
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
+    let wrong = || format!("'{text}': expected a number of 1 or more, such as 100M");
+    number.filter(|&number| number > 0).ok_or_else(wrong)
+}
+
 /// A number of bytes with the largest unit that keeps it exact: `64 KiB`.
 pub fn exact(bytes: u64) -> String {
     for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
@@ -50,6 +63,18 @@ mod tests {
         assert_eq!(parse("5T"), Ok(5 << 40));
         for wrong in ["", "M", "1.5G", "-1", "1 M", "5P", "17179869184G"] {
             assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn counts_have_decimal_units() {
+        assert_eq!(count("1500"), Ok(1500));
+        assert_eq!(
+            (count("20k"), count("2M"), count("1G")),
+            (Ok(20_000), Ok(2_000_000), Ok(1_000_000_000))
+        );
+        for wrong in ["", "0", "M", "-1", "1.5M", "99999999999G"] {
+            assert!(count(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! `rackmem cc` and `rackmem sim exec` as their user sees them.
 
+mod signals;
 mod traced;
 
 use std::fs;

@@ -84,7 +84,8 @@ pub enum Effect {
 pub struct Reply {
     /// Next step of the calling hart.
     pub effect: Effect,
-    /// Harts that were asleep and run again, in the order in which they were woken.
+    /// Harts that were asleep and run again, in the order in which they were woken, and those that run and have a
+    /// signal to handle: [`Kernel::interrupt`] prepares them as soon as they stand between two instructions.
     pub woken: Vec<usize>,
 }
 

@@ -270,8 +270,7 @@ impl Kernel {
             Sent::Ignored | Sent::Pends => {}
             Sent::Kills(_) => return Effect::Killed(info.signal as i32),
             Sent::Waits(hart) => {
-                let sleeps = hart != context.hart && self.sleepers.contains_key(&hart);
-                if sleeps && self.is_for(hart, info.signal) {
+                if hart != context.hart && self.is_for(hart, info.signal) {
                     context.woken.push(hart);
                 }
             }

@@ -551,9 +551,14 @@ impl System {
         }
     }
 
+    /// A thread that sleeps goes on, and one that runs looks whether it has a signal. One that waits for its turn does
+    /// so when that begins.
     fn wake(&mut self, number: usize, chip: &mut Chip) {
-        let Thread::Asleep { hart, .. } = &self.threads[number] else { return };
-        let mut hart = hart.clone();
+        let mut hart = match &self.threads[number] {
+            Thread::Asleep { hart, .. } => hart.clone(),
+            Thread::Running => return self.stop_between(number, chip),
+            _ => return,
+        };
         let mut user = User { pages: &mut self.pages, chip };
         match self.kernel.interrupt(number, &mut hart, &mut user) {
             Some(signal) => self.kill(number, signal, hart.pc, chip),

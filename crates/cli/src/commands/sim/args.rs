@@ -8,6 +8,7 @@ use rackmem_sim::machine::Override;
 use super::exec::checkpoint::CheckpointArgs;
 use super::exec::part::PartArgs;
 use super::litmus::{self, LitmusArgs};
+use crate::size;
 
 /// First text of `rackmem sim --help`.
 pub const ABOUT: &str = "\
@@ -226,8 +227,8 @@ pub struct ExecArgs {
     /// Override a key of the machine, such as l1.ways=4; may be repeated
     #[arg(long, value_name = "PATH=VALUE", conflicts_with = "functional")]
     pub set: Vec<Override>,
-    /// Give up after so many cycles
-    #[arg(long, value_name = "N", conflicts_with = "functional")]
+    /// Give up after so many cycles, such as 100M
+    #[arg(long, value_name = "N", conflicts_with = "functional", value_parser = size::count)]
     pub max_cycles: Option<u64>,
     /// Do not put the node's number in front of each line
     #[arg(long, conflicts_with = "functional")]
@@ -236,8 +237,8 @@ pub struct ExecArgs {
     #[arg(long, value_name = "N", default_value_t = 64, requires = "functional",
           value_parser = value_parser!(u16).range(1..=MAX_NODES))]
     pub harts: u16,
-    /// Give up after so many instructions of all cores
-    #[arg(long, value_name = "N")]
+    /// Give up after so many instructions of all cores, such as 1G
+    #[arg(long, value_name = "N", value_parser = size::count)]
     pub max_instructions: Option<u64>,
     /// Give up after so much simulated time, such as 10ms
     #[arg(long, value_name = "TIME", value_parser = simulated_ns)]

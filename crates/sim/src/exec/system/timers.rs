@@ -69,13 +69,7 @@ impl System {
             let pc = self.pc(number, chip);
             return self.kill(number, signal, pc, chip);
         }
-        for number in woken {
-            match self.threads[number] {
-                Thread::Running => self.stop_between(number, chip),
-                // One that waits for its turn has the signal when it begins.
-                _ => self.wake(number, chip),
-            }
-        }
+        woken.into_iter().for_each(|number| self.wake(number, chip));
     }
 
     /// The instruction at which a thread is.
@@ -92,7 +86,7 @@ impl System {
     }
 
     /// Has the core of a thread stop between two instructions.
-    fn stop_between(&self, number: usize, chip: &mut Chip) {
+    pub(super) fn stop_between(&self, number: usize, chip: &mut Chip) {
         let Chip { tiles, wires, .. } = chip;
         let Tile { cpu, l1, .. } = &mut tiles[self.turns.core_of(number)];
         if let Some(cpu) = cpu {

@@ -17,17 +17,17 @@ pub struct PartArgs {
     #[arg(long, value_name = "N|region", conflicts_with_all = ["functional", "sample"])]
     pub fast_forward: Option<Begin>,
     /// End the part after so many instructions, such as 10M; the rest is executed without timing
-    #[arg(long, value_name = "N", value_parser = instructions, conflicts_with = "functional")]
+    #[arg(long, value_name = "N", value_parser = size::count, conflicts_with = "functional")]
     pub measure: Option<u64>,
     /// Take a sample every so many instructions, such as 1M, and estimate the cycles of the whole program with a 95 %
     /// interval; for one node, and programs of one thread. Counters are those of the last sample
-    #[arg(long, value_name = "N", conflicts_with = "functional", value_parser = instructions)]
+    #[arg(long, value_name = "N", conflicts_with = "functional", value_parser = size::count)]
     pub sample: Option<u64>,
     /// Instructions of a sample [default: 10k, or a tenth of --sample]
-    #[arg(long, value_name = "N", requires = "sample", value_parser = instructions)]
+    #[arg(long, value_name = "N", requires = "sample", value_parser = size::count)]
     pub sample_length: Option<u64>,
     /// Instructions with timing before each sample [default: 20k, or a fifth of --sample]
-    #[arg(long, value_name = "N", requires = "sample", value_parser = instructions)]
+    #[arg(long, value_name = "N", requires = "sample", value_parser = size::count)]
     pub sample_warm_up: Option<u64>,
 }
 
@@ -46,22 +46,11 @@ impl FromStr for Begin {
     fn from_str(text: &str) -> std::result::Result<Begin, String> {
         match text {
             "region" => Ok(Begin::Region),
-            _ => instructions(text)
+            _ => size::count(text)
                 .map(Begin::After)
                 .map_err(|_| format!("'{text}': expected a number such as 100M, or region")),
         }
     }
-}
-
-/// A number of instructions: 1500000, 1500k, 2M, 1G.
-fn instructions(text: &str) -> std::result::Result<u64, String> {
-    let wrong =
-        || format!("'{text}': expected a number of instructions of 1 or more, such as 100M");
-    let units = [("k", 1_000), ("K", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
-    let unit = units.into_iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, scale)));
-    let (digits, scale) = unit.unwrap_or((text, 1));
-    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
-    number.filter(|&number| number > 0).ok_or_else(wrong)
 }
 
 impl PartArgs {
@@ -149,9 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instructions_have_decimal_units() {
-        assert_eq!(instructions("1500"), Ok(1500));
-        assert_eq!((instructions("20k"), instructions("2M")), (Ok(20_000), Ok(2_000_000)));
+    fn a_part_begins_at_a_count_or_at_the_region() {
         assert_eq!(
             ("region".parse(), "1G".parse()),
             (Ok(Begin::Region), Ok(Begin::After(1_000_000_000)))
