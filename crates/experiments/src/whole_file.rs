@@ -1,11 +1,20 @@
 //! Files that are there whole or not at all.
 
-use std::fs::{self, File, Permissions};
+use std::ffi::OsString;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, FlockOperation, access, flock};
+use rustix::fs::{
+    Access, AtFlags, CWD, FlockOperation, Mode, OFlags, accessat, fchmod, flock, fsync, openat,
+    renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+
+/// Mode of a file, whatever the process's mask is.
+const MODE: Mode = Mode::from_raw_mode(0o644);
 
 /// Writes a file so that it is there whole or not at all. What is there and no file, such as a pipe, gets the content
 /// as it is; a link stays, and the file that it names is written.
@@ -24,65 +33,143 @@ pub fn write_by(
     file: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
-    let end = target(file)?;
-    let written = match end.exists() && !end.is_file() {
-        true => File::create(&end).and_then(|file| buffered(&file, write)),
-        false => replace(&end, write),
-    };
-    written.map_err(|error| match end == file {
-        true => error,
-        false => io::Error::new(error.kind(), format!("a link to {}: {error}", end.display())),
-    })
+    Place::find(file)?.write_by(write)
 }
 
-/// Whether a file can be written there, before there is work for it: nothing is made.
+/// The place of a file that will be written. It stays the same if links and folders on the way to it change: programs
+/// on the model may change them in their folder.
+#[derive(Debug)]
+pub struct Place {
+    folder: OwnedFd,
+    /// The name of the folder, for errors.
+    shown: PathBuf,
+    name: OsString,
+    /// The end of links, if there are any.
+    link_to: Option<PathBuf>,
+    /// Something is there, and no file.
+    is_special: bool,
+}
+
+impl Place {
+    /// The place of a name, whose folder has to be there.
+    ///
+    /// # Errors
+    /// Any of the operating system.
+    pub fn find(file: &Path) -> io::Result<Place> {
+        let end = target(file)?;
+        let parent = end.parent().filter(|parent| *parent != Path::new(""));
+        let link_to = (end != file).then(|| end.clone());
+        let shown = parent.unwrap_or(Path::new(".")).to_owned();
+        let folder = open_folder(&shown).map_err(|error| about_link(link_to.as_deref(), error))?;
+        let is_special = end.exists() && !end.is_file();
+        let name = end.file_name().unwrap_or(end.as_os_str()).to_owned();
+        Ok(Place { folder, shown, name, link_to, is_special })
+    }
+
+    /// The place of a name in a folder that is called so.
+    ///
+    /// # Errors
+    /// Any of the operating system.
+    pub fn inside(folder: impl AsFd, shown: &Path, name: &str) -> io::Result<Place> {
+        let (folder, shown) = (folder.as_fd().try_clone_to_owned()?, shown.to_owned());
+        Ok(Place { folder, shown, name: name.into(), link_to: None, is_special: false })
+    }
+
+    /// Whether a file can be written there, before there is work for it. Nothing is made.
+    ///
+    /// # Errors
+    /// As [`write()`].
+    pub fn check(&self) -> io::Result<()> {
+        let is_folder = statat(&self.folder, &self.name, AtFlags::empty())
+            .is_ok_and(|found| rustix::fs::FileType::from_raw_mode(found.st_mode).is_dir());
+        let place = if self.is_special { self.name.as_os_str() } else { ".".as_ref() };
+        let checked = match is_folder {
+            true => Err(Errno::ISDIR),
+            false => accessat(&self.folder, place, Access::WRITE_OK, AtFlags::empty()),
+        };
+        checked.map_err(|error| about_link(self.link_to.as_deref(), error.into()))
+    }
+
+    /// Writes the file piece by piece.
+    ///
+    /// # Errors
+    /// As [`write()`], and those of the writer.
+    pub fn write_by(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        let written = if self.is_special { self.pass(write) } else { self.replace(write) };
+        written.map_err(|error| about_link(self.link_to.as_deref(), error))
+    }
+
+    /// Writes to what is there and no file.
+    fn pass(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        buffered(&openat(&self.folder, &self.name, flags, Mode::empty())?.into(), write)
+    }
+
+    /// Writes beside the file, and puts what is written in its place.
+    fn replace(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        let part = format!(".{}.part", self.name.to_string_lossy());
+        let written = self.lock(&part).map_err(|error| match error.kind() {
+            // The file itself may be writable.
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                let folder = self.shown.display();
+                io::Error::new(error.kind(), format!("nothing can be made in {folder}: {error}"))
+            }
+            _ => error,
+        })?;
+        let stored = written
+            .set_len(0)
+            .and_then(|()| buffered(&written, write))
+            .and_then(|()| Ok(fchmod(&written, MODE)?))
+            .and_then(|()| Ok(fsync(&written)?))
+            .and_then(|()| Ok(renameat(&self.folder, &part, &self.folder, &self.name)?));
+        if stored.is_err() {
+            let _ = unlinkat(&self.folder, &part, AtFlags::empty());
+        }
+        stored
+    }
+
+    /// Opens the part for this process alone. Of one that was killed there may be an old one; a process that has just
+    /// put its part in place leaves us with a file that has another name by now. A link is in the way.
+    fn lock(&self, part: &str) -> io::Result<File> {
+        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        loop {
+            let file: File = match openat(&self.folder, part, flags, MODE) {
+                Err(Errno::LOOP) => {
+                    unlinkat(&self.folder, part, AtFlags::empty())?;
+                    continue;
+                }
+                opened => opened?.into(),
+            };
+            flock(&file, FlockOperation::LockExclusive)?;
+            let ours = file.metadata()?.ino();
+            let there = statat(&self.folder, part, AtFlags::SYMLINK_NOFOLLOW);
+            if there.is_ok_and(|there| there.st_ino == ours) {
+                return Ok(file);
+            }
+        }
+    }
+}
+
+/// Opens a folder in which there will be files.
 ///
 /// # Errors
-/// As [`write()`].
-pub fn check(file: &Path) -> io::Result<()> {
-    let end = target(file)?;
-    let place = match end.exists() {
-        true if end.is_dir() => return Err(rustix::io::Errno::ISDIR.into()),
-        true if !end.is_file() => end.as_path(),
-        _ => folder_of(&end),
-    };
-    Ok(access(place, Access::WRITE_OK)?)
+/// Any of the operating system.
+pub fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat(CWD, path, flags, Mode::empty())?)
 }
 
-/// Writes beside the file, and puts what is written in its place.
-fn replace(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let folder = folder_of(file);
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let part = folder.join(format!(".{name}.part"));
-    let written = lock(&part).map_err(|error| match error.kind() {
-        // The file itself may be writable.
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            let folder = folder.display();
-            io::Error::new(error.kind(), format!("nothing can be made in {folder}: {error}"))
-        }
-        _ => error,
-    })?;
-    let stored = written
-        .set_len(0)
-        .and_then(|()| buffered(&written, write))
-        .and_then(|()| written.set_permissions(Permissions::from_mode(0o644)))
-        .and_then(|()| written.sync_all())
-        .and_then(|()| fs::rename(&part, file));
-    if stored.is_err() {
-        let _ = fs::remove_file(&part);
+fn about_link(link_to: Option<&Path>, error: io::Error) -> io::Error {
+    match link_to {
+        Some(end) => io::Error::new(error.kind(), format!("a link to {}: {error}", end.display())),
+        None => error,
     }
-    stored
 }
 
 fn buffered(file: &File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut out = BufWriter::new(file);
     write(&mut out)?;
     out.flush()
-}
-
-fn folder_of(file: &Path) -> &Path {
-    let parent = file.parent().filter(|parent| *parent != Path::new(""));
-    parent.unwrap_or(Path::new("."))
 }
 
 /// The file at the end of links, which need not be there.
@@ -93,21 +180,7 @@ fn target(file: &Path) -> io::Result<PathBuf> {
         let Ok(next) = fs::read_link(&file) else { return Ok(file) };
         file = file.parent().map_or(next.clone(), |folder| folder.join(&next));
     }
-    Err(rustix::io::Errno::LOOP.into())
-}
-
-/// Opens the part for this process alone. Of one that was killed there may be an old one; a process that has just put
-/// its part in place leaves us with a file that has another name by now.
-fn lock(part: &Path) -> io::Result<File> {
-    use std::os::unix::fs::MetadataExt;
-    loop {
-        let file = File::options().create(true).write(true).truncate(false).open(part)?;
-        flock(&file, FlockOperation::LockExclusive)?;
-        let ours = file.metadata()?.ino();
-        if fs::metadata(part).is_ok_and(|there| there.ino() == ours) {
-            return Ok(file);
-        }
-    }
+    Err(Errno::LOOP.into())
 }
 
 #[cfg(test)]
@@ -158,6 +231,7 @@ mod tests {
     #[test]
     fn a_place_is_checked_and_nothing_is_made() {
         let dir = tempfile::tempdir().unwrap();
+        let check = |file: &Path| Place::find(file)?.check();
         let kind = |name: &str| check(&dir.path().join(name)).map_err(|error| error.kind());
         assert_eq!(kind("new"), Ok(()));
         assert_eq!(kind("nowhere/new"), Err(io::ErrorKind::NotFound));
@@ -166,5 +240,28 @@ mod tests {
         assert_eq!(kind("link"), Err(io::ErrorKind::NotFound));
         assert_eq!(check(Path::new("/dev/null")).map_err(|error| error.kind()), Ok(()));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    /// As a program on the model could do it while it runs.
+    #[test]
+    fn a_place_stays_where_it_was_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let [inside, outside] = ["inside", "outside"].map(|name| dir.path().join(name));
+        fs::create_dir_all(inside.join("folder")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("file"), "precious").unwrap();
+        let places = ["file", "folder/file"].map(|name| Place::find(&inside.join(name)).unwrap());
+        symlink(outside.join("file"), inside.join("file")).unwrap();
+        symlink(outside.join("file"), inside.join(".file.part")).unwrap();
+        fs::rename(inside.join("folder"), inside.join("moved")).unwrap();
+        symlink(&outside, inside.join("folder")).unwrap();
+        for place in places {
+            place.write_by(|out| out.write_all(b"text")).unwrap();
+        }
+        assert_eq!(fs::read(outside.join("file")).unwrap(), b"precious");
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+        assert!(fs::symlink_metadata(inside.join("file")).unwrap().is_file());
+        assert_eq!(fs::read(inside.join("file")).unwrap(), b"text");
+        assert_eq!(fs::read(inside.join("moved/file")).unwrap(), b"text");
     }
 }

@@ -5,6 +5,7 @@ mod folder;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -159,8 +160,7 @@ impl LocalHost {
             let value = arg.split_once('=').map(|(_, value)| value);
             for name in [Some(arg.as_str()), value].into_iter().flatten().filter(|n| !n.is_empty())
             {
-                // Most arguments are no files.
-                let _ = self.folder.allow(Path::new(name));
+                self.folder.allow_argument(Path::new(name));
             }
         }
     }
@@ -390,6 +390,7 @@ impl Host for LocalHost {
             }
             Change::RemoveFolder(name) => {
                 let path = self.own_place(name, false)?;
+                self.folder.check_not_root(&path)?;
                 let found = fs::symlink_metadata(&path)?;
                 fs::remove_dir(&path)?;
                 self.folder.forget(&found);
@@ -409,12 +410,17 @@ impl Host for LocalHost {
             }
             Change::Rename { from, to, replace } => {
                 let (from, to) = (self.own_place(from, false)?, self.own_place(to, false)?);
+                self.folder.check_not_root(&from)?;
+                self.folder.check_not_root(&to)?;
                 let replaced = fs::symlink_metadata(&to);
                 if replaced.is_ok() && !replace {
                     return Err(io::ErrorKind::AlreadyExists.into());
                 }
+                let moved = fs::symlink_metadata(&from)?;
                 fs::rename(&from, &to)?;
-                if let Ok(replaced) = replaced {
+                if let Ok(replaced) = replaced
+                    && (replaced.dev(), replaced.ino()) != (moved.dev(), moved.ino())
+                {
                     self.folder.forget(&replaced);
                 }
                 self.made.extend([from, to]);

@@ -70,7 +70,7 @@ pub fn run(args: &SensitivityArgs) -> Result<()> {
     }
     let document = of_paper(paper, paper, "")?;
     if let Some(file) = &args.out {
-        output::check(file)?;
+        output::Place::find(file)?;
     }
     let variations = wanted(Variation::open(&document).map_err(Failure::new)?, &args.parameter)?;
     let selection = reproduce::part(&document, part)?;

@@ -56,13 +56,13 @@ fn machines() -> Result<()> {
 
 fn simulate(args: &RunArgs) -> Result<()> {
     let machine = load(&args.machine, Use::Workload)?;
-    args.trace.trace.iter().try_for_each(|file| output::check(file))?;
+    let trace = args.trace.trace.as_deref().map(output::Place::find).transpose()?;
     args.out.iter().try_for_each(|dir| output::make(dir))?;
     let mut report = watched(&machine, &args.trace)?;
     // A trace that cannot be written takes nothing of the report away.
     let messages = std::mem::take(&mut report.trace);
     let node = trace::Node { messages, ..trace::Node::default() };
-    let traced = trace::write(&args.trace, &machine, &[node]);
+    let traced = trace::write(trace.as_ref(), &args.trace, &machine, &[node]);
     let rate = crate::size::rounded(report.cycles as f64 / report.seconds.max(1e-9));
     console::remark(&format!("simulated in {:.1} s ({rate} cycles/s)", report.seconds));
     if let Some(dir) = &args.out {

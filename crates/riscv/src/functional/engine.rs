@@ -276,7 +276,10 @@ impl<'a> Engine<'a> {
         });
         let asleep = |thread: &Thread| thread.state != State::Idle;
         let first = self.threads.iter().position(asleep).unwrap_or(0);
-        match deadlines.chain(self.kernel.next_timer()).min() {
+        // Later than that is never: no program executes so long.
+        const NEVER: u64 = 1 << 63;
+        let deadlines = deadlines.chain(self.kernel.next_timer());
+        match deadlines.filter(|&deadline| deadline < NEVER).min() {
             Some(deadline) => {
                 self.host.now_ns = self.host.now_ns.max(deadline);
                 // A timer whose signal nobody wants wakes nobody.

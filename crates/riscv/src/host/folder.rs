@@ -64,6 +64,27 @@ impl Folder {
         Ok(())
     }
 
+    /// Lets the program read an argument, if it is the name of a file. A link in the run's folder may be one that a
+    /// program has made: it does not lead outside.
+    pub(super) fn allow_argument(&mut self, name: &Path) {
+        let root = self.root.clone().unwrap_or_default();
+        let said = plain(&root.join(name));
+        let is_inside = |path: &Path| self.root.is_some() && path.starts_with(&root);
+        let leads_outside = |end: PathBuf| is_inside(&said) && !is_inside(&end);
+        // Most arguments are no files.
+        if !fs::canonicalize(&said).is_ok_and(leads_outside) {
+            let _ = self.allow(&said);
+        }
+    }
+
+    /// That a place is not the run's folder itself, which is in use.
+    pub(super) fn check_not_root(&self, path: &Path) -> io::Result<()> {
+        match self.root.as_deref() == Some(path) {
+            true => Err(io::ErrorKind::ResourceBusy.into()),
+            false => Ok(()),
+        }
+    }
+
     /// Whether the user has named this very file.
     pub(super) fn is_named(&self, path: &Path) -> bool {
         self.allowed.iter().any(|allowed| allowed == path)
@@ -200,6 +221,21 @@ impl Folder {
         };
         Ok(found.into_iter().map(entry).collect())
     }
+}
+
+/// A path without `.` and `..`, whatever links there are.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
 }
 
 fn kind(kind: fs::FileType) -> Kind {

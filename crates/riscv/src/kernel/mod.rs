@@ -321,7 +321,11 @@ impl Kernel {
             (number::OPENAT, Ok(file)) if self.has_shared() && files::empties(context) => {
                 self.files.emptied(file)
             }
-            _ => place.filter(|place| !place.reads),
+            (number::FTRUNCATE, _) => place,
+            (_, Ok(count)) => place
+                .filter(|place| !place.reads)
+                .map(|place| files::Place { to: place.begin.saturating_add(count), ..place }),
+            _ => None,
         };
         if let Some(place) = written.filter(|_| result.is_ok())
             && let Err(errno) = self.after_write(context, &place)

@@ -249,14 +249,17 @@ impl Kernel {
         }
         let end = start.checked_add(length)?.checked_next_multiple_of(PAGE)?;
         match number {
-            number::MPROTECT if !self.may_permit(start, end, last) => {
+            number::MPROTECT if !self.may_permit(start, end, last, context) => {
                 return Some(Err(Errno::ACCES));
             }
             number::MUNMAP | number::MPROTECT if start % PAGE == 0 => {}
             number::MMAP => return self.leave_mappings(context).err().map(Err),
             // Pages that are discarded are read from the file again, which changes nothing.
             number::MADVISE if !self.shared.within(start, end).is_empty() => return Some(Ok(0)),
-            number::MREMAP => return self.move_mapping(context),
+            number::MREMAP => {
+                let written = self.write_back_target(context);
+                return written.err().map(Err).or_else(|| self.move_mapping(context));
+            }
             _ => return None,
         }
         for region in self.shared.within(start, end) {
@@ -267,10 +270,23 @@ impl Kernel {
         None
     }
 
-    /// Whether mappings may have such a protection: files that were opened to be read may not be written.
-    fn may_permit(&self, start: u64, end: u64, protection: u64) -> bool {
-        let writes = memory::permissions(protection).write;
-        !writes || self.shared.within(start, end).iter().all(|region| region.may_write)
+    /// Whether mappings may have such a protection: files that were opened to be read may not be written, nor those of
+    /// which another mapping shows the same part.
+    fn may_permit(&self, start: u64, end: u64, protection: u64, context: &mut Context<'_>) -> bool {
+        if !memory::permissions(protection).write {
+            return true;
+        }
+        let parts = self.shared.within(start, end);
+        let is_alone = |part: &Region| {
+            let to = part.offset + (part.end - part.start);
+            self.shared.showing(part.inode, part.offset, to).len() == 1
+        };
+        if !parts.iter().all(is_alone) {
+            let again = "a mapping of a part of a file that another shared one shows cannot be written: EACCES";
+            context.host.warn(&format!("mprotect(): {again}"));
+            return false;
+        }
+        parts.iter().all(|region| region.may_write)
     }
 
     /// And what has to be done when it has succeeded.
@@ -280,6 +296,7 @@ impl Kernel {
         let Some(end) = end else { return };
         match number {
             number::MUNMAP if !self.shared.remove(start, end).is_empty() => self.keep_mapped(),
+            number::MREMAP => self.remove_target(context),
             number::MPROTECT => {
                 let permissions = memory::permissions(last);
                 let changed = self.shared.remove(start, end);
@@ -333,6 +350,31 @@ impl Kernel {
         }
     }
 
+    /// The fixed place that `mremap` moves a mapping to.
+    fn target(context: &Context<'_>) -> Option<(u64, u64)> {
+        const FIXED: u64 = 2;
+        let [_, _, length, flags, to, _] = context.args();
+        let end = to.checked_add(length)?.checked_next_multiple_of(PAGE)?;
+        (flags & FIXED != 0 && to % PAGE == 0).then_some((to, end))
+    }
+
+    /// What is there is about to be taken away.
+    fn write_back_target(&mut self, context: &mut Context<'_>) -> Result<()> {
+        let Some((start, end)) = Kernel::target(context) else { return Ok(()) };
+        for region in self.shared.within(start, end) {
+            write_back(&region, &mut self.files, context.memory)?;
+        }
+        Ok(())
+    }
+
+    /// What was there has been taken away.
+    fn remove_target(&mut self, context: &Context<'_>) {
+        let Some((start, end)) = Kernel::target(context) else { return };
+        if !self.shared.remove(start, end).is_empty() {
+            self.keep_mapped();
+        }
+    }
+
     /// `mremap` of a shared mapping: `None` if there is none.
     fn move_mapping(&mut self, context: &mut Context<'_>) -> Option<Result> {
         let [old, old_length, length, ..] = context.args();
@@ -351,6 +393,7 @@ impl Kernel {
         write_back(&region, &mut self.files, context.memory)?;
         let to = self.memory.call(number::MREMAP, context).unwrap_or(Err(Errno::NOSYS))?;
         self.shared.remove(region.start, region.end);
+        self.remove_target(context);
         let pages = Permissions::READ_WRITE;
         let moved = Region { start: to, end: to + length, permissions: pages, ..region };
         self.memory.protect(to, length, pages, context)?;

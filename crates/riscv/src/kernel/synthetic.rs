@@ -10,6 +10,7 @@ use super::memory::Memory;
 use super::{Entry, Host};
 use crate::space::PAGE;
 use crate::stack::STACK_TOP;
+pub(super) use folders::{FIRST_INODE, inode};
 use folders::{first_name, folder};
 
 /// What a process knows of its program.

@@ -148,7 +148,8 @@ impl Kernel {
                 state.x[abi::A0] = Errno::INTR.result();
             }
             Some(Sleeper::Futex(first)) if self.futexes.remove(hart) => {
-                if restarts {
+                // One with a timeout is never made again.
+                if restarts && state.x[abi::A0 + 3] == 0 {
                     state.pc = state.pc.wrapping_sub(ECALL_BYTES);
                     state.x[abi::A0] = first;
                 } else {

@@ -115,6 +115,11 @@ fn mapped() {
 }
 
 #[test]
+fn corners() {
+    prints_the_same("corners", &[]);
+}
+
+#[test]
 fn links() {
     prints_the_same("links", &[]);
 }

@@ -107,6 +107,42 @@ fn links_do_not_lead_outside() {
     assert_eq!(status.kind, Kind::Link);
 }
 
+/// What a program leaves in the folder gives the next one no more than it had itself.
+#[test]
+fn an_argument_does_not_follow_links_of_a_program() {
+    let mut rig = Rig::new();
+    let beside = rig.beside();
+    for (text, name) in [(beside.as_str(), "file"), ("..", "up"), ("in", "fine")] {
+        rig.host
+            .change(&Change::SymbolicLink { text, name: &format!("/rackmem/{name}") })
+            .expect("a link");
+    }
+    rig.host
+        .allow_arguments(&["file", "up", "--file=up/out", "up/../out", "fine"].map(String::from));
+    rig.is_hidden("/rackmem/file");
+    rig.is_hidden("/rackmem/up/out");
+    assert_eq!(rig.text("/rackmem/fine").expect("it is inside"), "inside");
+    rig.host.allow(Path::new("file")).expect("the user says so");
+    assert_eq!(rig.text("/rackmem/file").expect("it is allowed"), "outside");
+}
+
+#[test]
+fn the_folder_itself_stays() {
+    let mut rig = Rig::new();
+    rig.host.change(&Change::Remove("/rackmem/in")).expect("it is ours");
+    rig.host.change(&Change::MakeFolder("/rackmem/new")).expect("it is ours");
+    let mut busy = |change| {
+        let error = rig.host.change(&change).expect_err("it is in use");
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+    };
+    for folder in [FOLDER, "/rackmem/.", "/rackmem/new/.."] {
+        busy(Change::RemoveFolder(folder));
+        busy(Change::Rename { from: folder, to: "/rackmem/new/moved", replace: true });
+        busy(Change::Rename { from: "/rackmem/new", to: folder, replace: true });
+    }
+    assert!(rig.all.path().join("run").is_dir());
+}
+
 #[test]
 fn what_the_user_names_may_be_read_and_not_written() {
     let mut rig = Rig::new();

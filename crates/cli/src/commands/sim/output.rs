@@ -1,7 +1,8 @@
 //! The files of a run.
 
-use std::path::Path;
-use std::{fs, io};
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use rackmem_experiments::whole_file;
 use rackmem_sim::machine::{self, Machine};
@@ -41,9 +42,31 @@ pub(crate) fn whole(file: &Path, text: &str) -> Result<()> {
     whole_file::write(file, text.as_bytes()).map_err(|error| cannot_write(file, error))
 }
 
-/// Whether a file can be written there: a path that cannot is better reported before a long run.
-pub(crate) fn check(file: &Path) -> Result<()> {
-    whole_file::check(file).map_err(|error| cannot_write(file, error))
+/// The place of a file that will be written after a run, whatever becomes of its name meanwhile.
+#[derive(Debug)]
+pub(crate) struct Place {
+    path: PathBuf,
+    place: whole_file::Place,
+}
+
+impl Place {
+    /// The place of this path; one that cannot be written is better reported before a long run.
+    pub fn find(path: &Path) -> Result<Place> {
+        let found = whole_file::Place::find(path);
+        let checked = found.and_then(|place| place.check().map(|()| place));
+        let place = checked.map_err(|error| cannot_write(path, error))?;
+        Ok(Place { path: path.to_owned(), place })
+    }
+
+    /// Its name, as the user has said it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the file piece by piece, whole or not at all.
+    pub fn write_by(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+        self.place.write_by(write).map_err(|error| cannot_write(&self.path, error))
+    }
 }
 
 /// The failure of a file that cannot be written.

@@ -4,9 +4,10 @@
 //! which an instruction did not come is at tick 0. Sequence numbers count the instructions of the file in the order
 //! of their fetch.
 
-use std::fmt::{self, Write as _};
-use std::path::Path;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 
+use rackmem_experiments::whole_file;
 use rackmem_riscv::disassemble;
 use rackmem_sim::cpu::{Life, Lives, Stretch};
 use rackmem_sim::machine::Machine;
@@ -18,29 +19,43 @@ use crate::failure::{Failure, Result};
 
 const TICKS_PER_CYCLE: u64 = 1000;
 
-/// The stretch that is to be recorded, if one is, with the directory made.
+/// The directory of the files, made and held, if there will be any.
 ///
 /// # Errors
-/// The directory cannot be made.
-pub(super) fn stretch(args: &PipelineArgs, machine: &Machine) -> Result<Option<Stretch>> {
+/// It cannot be made.
+pub(super) fn directory(args: &PipelineArgs) -> Result<Option<OwnedFd>> {
     let Some(dir) = &args.pipeline else { return Ok(None) };
     output::make(dir)?;
+    let opened = whole_file::open_folder(dir);
+    opened.map(Some).map_err(|error| output::cannot_write(dir, error))
+}
+
+/// The stretch that is to be recorded, if one is.
+pub(super) fn stretch(args: &PipelineArgs, machine: &Machine) -> Option<Stretch> {
+    args.pipeline.as_ref()?;
     let cycle = |ns: f64| (ns * machine.clock_ghz).round() as u64;
     let window = args.pipeline_window.as_ref();
     let cycles = window.map_or(0..u64::MAX, |window| cycle(window.from_ns)..cycle(window.to_ns));
-    Ok(Some(Stretch { cycles, most: args.pipeline_instructions as usize }))
+    Some(Stretch { cycles, most: args.pipeline_instructions as usize })
 }
 
 /// Writes the lives of nodes' cores, if they are asked for.
 ///
 /// # Errors
 /// Nothing was recorded, or a file cannot be written.
-pub(super) fn write(args: &PipelineArgs, nodes: &[(u16, Vec<(u16, Lives)>)]) -> Result<()> {
-    let Some(dir) = &args.pipeline else { return Ok(()) };
+pub(super) fn write(
+    folder: Option<&OwnedFd>,
+    args: &PipelineArgs,
+    nodes: &[(u16, Vec<(u16, Lives)>)],
+) -> Result<()> {
+    let (Some(folder), Some(dir)) = (folder, &args.pipeline) else { return Ok(()) };
     let (mut files, mut instructions, mut whole_to) = (0, 0, None::<u64>);
     for (nid, cores) in nodes {
         for (core, lives) in cores.iter().filter(|(_, lives)| !lives.instructions.is_empty()) {
-            write_core(dir, *nid, *core, lives)?;
+            let name = format!("node{nid}-core{core}.log");
+            whole_file::Place::inside(folder, dir, &name)
+                .and_then(|place| place.write_by(|out| write_core(out, lives)))
+                .map_err(|error| output::cannot_write(&dir.join(&name), error))?;
             files += 1;
             instructions += lives.instructions.len();
             whole_to = [whole_to, lives.whole_to].into_iter().flatten().min();
@@ -66,15 +81,11 @@ pub(super) fn write(args: &PipelineArgs, nodes: &[(u16, Vec<(u16, Lives)>)]) -> 
     Ok(())
 }
 
-fn write_core(dir: &Path, nid: u16, core: u16, lives: &Lives) -> Result<()> {
-    let mut text = String::new();
-    for (number, life) in (1..).zip(&lives.instructions) {
-        write_life(&mut text, number, life).expect("a string has room");
-    }
-    output::text(dir, &format!("node{nid}-core{core}.log"), &text)
+fn write_core(out: &mut dyn Write, lives: &Lives) -> io::Result<()> {
+    (1..).zip(&lives.instructions).try_for_each(|(number, life)| write_life(out, number, life))
 }
 
-fn write_life(text: &mut String, number: u64, life: &Life) -> fmt::Result {
+fn write_life(text: &mut dyn Write, number: u64, life: &Life) -> io::Result<()> {
     let tick = |cycle: u64| cycle * TICKS_PER_CYCLE;
     let Life { pc, inst, .. } = life;
     let what = disassemble(inst, *pc);

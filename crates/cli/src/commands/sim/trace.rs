@@ -9,7 +9,6 @@ mod programs;
 
 use std::io::{self, Write};
 
-use rackmem_experiments::whole_file;
 use rackmem_sim::chip::trace::MOST_EVENTS;
 use rackmem_sim::exec::tracks::{MOST_SLICES, Tracks};
 use rackmem_sim::machine::Machine;
@@ -44,8 +43,13 @@ pub(super) fn cycles(args: &TraceArgs, machine: &Machine) -> (u64, u64) {
 ///
 /// # Errors
 /// Nothing was recorded, or the file cannot be written.
-pub(super) fn write(args: &TraceArgs, machine: &Machine, nodes: &[Node]) -> Result<()> {
-    let Some(path) = &args.trace else { return Ok(()) };
+pub(super) fn write(
+    place: Option<&output::Place>,
+    args: &TraceArgs,
+    machine: &Machine,
+    nodes: &[Node],
+) -> Result<()> {
+    let Some(place) = place else { return Ok(()) };
     let messages = nodes.iter().map(|node| node.messages.events.len()).sum::<usize>();
     let slices = nodes.iter().map(|node| node.tracks.count()).sum::<usize>();
     if messages + slices == 0 {
@@ -55,15 +59,14 @@ pub(super) fn write(args: &TraceArgs, machine: &Machine, nodes: &[Node]) -> Resu
              --trace-window"
         )));
     }
-    whole_file::write_by(path, |out| document(machine, nodes, out))
-        .map_err(|error| output::cannot_write(path, error))?;
+    place.write_by(|out| document(machine, nodes, out))?;
     let programs = match slices {
         0 => String::new(),
         _ => format!(", and {slices} slices of programs,"),
     };
     console::remark(&format!(
         "wrote {messages} messages and reads{programs} into {}",
-        path.display()
+        place.path().display()
     ));
     warnings(&missing(nodes)).iter().for_each(|warning| console::remark(warning));
     Ok(())

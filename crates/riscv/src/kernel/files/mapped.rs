@@ -22,6 +22,8 @@ pub(in crate::kernel) struct Place {
     pub inode: u64,
     pub from: u64,
     pub to: u64,
+    /// Where the call itself begins: a write behind the end of a file changes what is before it, too.
+    pub begin: u64,
     /// Whether it reads there; otherwise it writes.
     pub reads: bool,
 }
@@ -125,14 +127,16 @@ impl Files {
         };
         // A write behind the end makes zeros before it.
         let first = if reads { from } else { from.min(size) };
-        Some(Place { inode: status.inode, from: first, to: from.saturating_add(length), reads })
+        let to = from.saturating_add(length);
+        Some(Place { inode: status.inode, from: first, to, begin: from, reads })
     }
 
     /// All of a file that a call has emptied as it opened it.
     pub(in crate::kernel) fn emptied(&mut self, descriptor: u64) -> Option<Place> {
         match self.table.file(descriptor).ok()? {
             OpenFile { open: Open::File(_), status, .. } => {
-                Some(Place { inode: status.inode, from: 0, to: u64::MAX, reads: false })
+                let inode = status.inode;
+                Some(Place { inode, from: 0, to: u64::MAX, begin: 0, reads: false })
             }
             _ => None,
         }

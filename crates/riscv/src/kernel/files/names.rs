@@ -1,7 +1,7 @@
 //! Opening files, and their names.
 
 use super::on_disk::OnDisk;
-use super::table::{CLOEXEC, Open, OpenFile, READ_WRITE, WRITE_ONLY, device};
+use super::table::{CLOEXEC, Open, OpenFile, READ_WRITE, WRITE_ONLY};
 use super::{Context, Errno, Files, Process, Result, number};
 use crate::kernel::synthetic::{self, Facts, Made};
 use crate::kernel::{Change, Kind, OpenMode, Opened, Status};
@@ -265,7 +265,7 @@ fn open_file(context: &mut Context<'_>, name: &str, flags: u64) -> Result<(Open,
 
 fn open_made(name: &str, made: Made, flags: u64) -> Result<(Open, Status)> {
     let is_written = flags & 3 == WRITE_ONLY || flags & 3 == READ_WRITE;
-    let status = made_status(&made);
+    let status = made_status(name, &made);
     let open = match made {
         Made::Text(_) if is_written => return Err(Errno::ACCES),
         Made::Text(text) => Open::Text(text, 0),
@@ -281,12 +281,13 @@ fn open_made(name: &str, made: Made, flags: u64) -> Result<(Open, Status)> {
 }
 
 /// The status of a file that the kernel makes up.
-pub(super) fn made_status(made: &Made) -> Status {
-    match made {
-        // Files below /proc have a size that nobody knows.
-        Made::Text(_) => device(Kind::File),
-        Made::Folder(_) => device(Kind::Folder),
-        Made::Link(_) | Made::Descriptor(_) => device(Kind::Link),
-        _ => device(Kind::Device),
-    }
+pub(super) fn made_status(name: &str, made: &Made) -> Status {
+    let kind = match made {
+        Made::Text(_) => Kind::File,
+        Made::Folder(_) => Kind::Folder,
+        Made::Link(_) | Made::Descriptor(_) => Kind::Link,
+        _ => Kind::Device,
+    };
+    // Files below /proc have a size that nobody knows.
+    Status { kind, size: 0, inode: synthetic::inode(&synthetic::normal(name)) }
 }

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::table::{CLOEXEC, NONBLOCK, Open, OpenFile, WRITE_ONLY, device};
 use super::{Context, Errno, Files, Result, Way};
-use crate::kernel::Kind;
 use crate::kernel::signals::{Info, SIGPIPE};
+use crate::kernel::synthetic::FIRST_INODE;
+use crate::kernel::{Kind, Status};
 
 /// Bytes that a pipe holds before its writers wait.
 const CAPACITY: usize = 1 << 16;
@@ -38,13 +39,18 @@ impl Files {
         if flags & !(CLOEXEC | NONBLOCK | DIRECT) != 0 {
             return Err(Errno::INVAL);
         }
+        if self.table.room() < 2 {
+            return Err(Errno::MFILE);
+        }
         let pipe = self.table.new_pipe();
         let mut ends = [0; 2];
         for (end, (way, access)) in ends.iter_mut().zip([(Way::Read, 0), (Way::Write, WRITE_ONLY)])
         {
             let open = Open::Pipe(pipe, way);
             let flags_shown = access | flags & NONBLOCK;
-            let file = OpenFile { open, flags: flags_shown, status: device(Kind::Pipe) };
+            let inode = FIRST_INODE + u64::from(pipe);
+            let status = Status { kind: Kind::Pipe, size: 0, inode };
+            let file = OpenFile { open, flags: flags_shown, status };
             *end = self.table.add(file, flags & CLOEXEC != 0)?;
         }
         let bytes: Vec<u8> = ends.iter().flat_map(|&end| (end as u32).to_le_bytes()).collect();

@@ -34,7 +34,7 @@ impl Files {
         match self.made(context, process, &name) {
             Some(Ok(Made::Descriptor(descriptor))) if follow => self.open_status(descriptor),
             Some(Ok(Made::Link(target))) if follow => Ok(context.host.status(&target, true)?),
-            Some(made) => Ok(made_status(&made?)),
+            Some(made) => Ok(made_status(&name, &made?)),
             None => Ok(context.host.status(&name, follow)?),
         }
     }

@@ -9,7 +9,7 @@ use super::on_disk::OnDisk;
 use super::pipes::Pipe;
 use super::{Errno, Result, Way};
 use crate::kernel::saved::{Checked, require};
-use crate::kernel::synthetic::normal;
+use crate::kernel::synthetic::{FIRST_INODE, normal};
 use crate::kernel::{Entry, Kind, Status, Stream};
 
 /// Open files of a process, at most.
@@ -77,7 +77,7 @@ pub(super) struct Table {
 
 /// The status of what is no file.
 pub(super) const fn device(kind: Kind) -> Status {
-    Status { kind, size: 0, inode: 1 }
+    Status { kind, size: 0, inode: FIRST_INODE }
 }
 
 impl Default for Table {
@@ -179,6 +179,11 @@ impl Table {
             self.descriptors.resize(free + 1, None);
         }
         Ok(free)
+    }
+
+    /// Descriptors that are free.
+    pub(super) fn room(&self) -> usize {
+        MOST_FILES - self.descriptors.iter().flatten().count()
     }
 
     /// A new open file; returns its descriptor.

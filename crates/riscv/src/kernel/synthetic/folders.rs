@@ -94,8 +94,22 @@ pub(super) fn folder(path: &str, facts: &Facts<'_>) -> Option<Vec<Entry>> {
             }
         }
     }
-    let entry = |(inode, (name, kind))| Entry { name, kind, inode };
-    Some((1..).zip(found).map(entry).collect())
+    let entry = |(name, kind)| {
+        let inode = inode(&format!("{}/{name}", path.trim_end_matches('/')));
+        Entry { name, kind, inode }
+    };
+    Some(found.into_iter().map(entry).collect())
+}
+
+/// Numbers of files that the kernel makes up; those of the host's files are less.
+pub(in crate::kernel) const FIRST_INODE: u64 = 1 << 48;
+
+/// The number of a file that the kernel makes up, from its normal name: FNV-1a, cut to 48 bits.
+pub(in crate::kernel) fn inode(name: &str) -> u64 {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x100_0000_01b3;
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(PRIME);
+    FIRST_INODE | first_name(name).bytes().fold(BASIS, mix) >> 16
 }
 
 fn add(names: &mut BTreeMap<String, Kind>, name: String, kind: Kind) {

@@ -3,15 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rackmem_experiments::whole_file;
 use rackmem_sim::exec::part::{self, Begun, Part};
 use rackmem_sim::exec::{Checkpoint, Job};
 use rackmem_sim::machine::Machine;
 
-use super::FAILED;
 use super::timed::Run;
+use super::{FAILED, Outputs};
 use crate::commands::sim::args::ExecArgs;
-use crate::commands::sim::output;
+use crate::commands::sim::output::Place;
 use crate::console;
 use crate::failure::{Failure, Result};
 use crate::size;
@@ -35,16 +34,15 @@ pub struct CheckpointArgs {
 ///
 /// # Errors
 /// The machine or the program cannot be used, the program ends before, or the file cannot be written.
-pub fn take(run: &Run<'_>, job: &Job<'_>, part: Part, path: &Path) -> Result<()> {
+pub fn take(run: &Run<'_>, job: &Job<'_>, part: Part, place: &Place) -> Result<()> {
     match run.execute(|options| part::checkpoint(run.machine, job, part, options))? {
         Begun::Ended(outcome) => run.conclude(job, part, *outcome),
         Begun::Checkpoint(checkpoint) => {
-            whole_file::write_by(path, |out| checkpoint.write(out))
-                .map_err(|error| output::cannot_write(path, error))?;
+            place.write_by(|out| checkpoint.write(out))?;
             let taken = checkpoint.taken();
             console::remark(&format!(
                 "{}: after {} instructions, {} bytes; --restore goes on from it",
-                path.display(),
+                place.path().display(),
                 size::rounded(taken.instructions as f64),
                 size::rounded(checkpoint.size_bytes() as f64),
             ));
@@ -68,7 +66,8 @@ pub fn restore(args: &ExecArgs, machine: &Machine, path: &Path) -> Result<()> {
         .map_err(|why| Failure::with_status(FAILED, format!("{}: {why}", path.display())))?;
     let part = part_of(args, &checkpoint);
     checkpoint.with_job(|job| {
-        let run = Run { args, machine, name: &job.args[0], nodes: job.nodes };
+        let outputs = Outputs::find(args)?;
+        let run = Run { args, machine, name: &job.args[0], nodes: job.nodes, outputs: &outputs };
         let outcome = run.execute(|options| part::restore(machine, &checkpoint, part, options))?;
         run.conclude(job, part, outcome)
     })

@@ -8,7 +8,7 @@ use rackmem_sim::machine::BUILT_IN;
 use rackmem_sim::recipe::fingerprint;
 use serde::Serialize;
 
-use super::{FAILED, NO_PROGRAM, read, write};
+use super::{FAILED, NO_PROGRAM, Outputs, read};
 use crate::commands::sim::args::ExecArgs;
 use crate::console;
 use crate::failure::{Failure, Result};
@@ -50,6 +50,7 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     let name = &args.first;
     let command: Vec<String> = [name].into_iter().chain(&args.rest).cloned().collect();
     let program = read(name).map_err(|failure| no_machine(name, failure))?;
+    let outputs = Outputs::find(args)?;
     let here = env::current_dir().map_err(|error| Failure::io("the current folder", error))?;
     let options = Options {
         harts: args.harts.into(),
@@ -75,9 +76,7 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     if args.stats {
         console::remark(&summary(&report, seconds));
     }
-    if let Some(path) = &args.report {
-        write(path, &report)?;
-    }
+    outputs.write_report(&report)?;
     match report.exit_status {
         0 => Ok(()),
         status => Err(match killed {

@@ -5,13 +5,16 @@ mod functional;
 pub mod part;
 mod timed;
 
-use std::path::Path;
-use std::{fs, io};
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
 use super::args::ExecArgs;
-use super::output;
+use super::output::Place;
+use super::pipeline;
 use crate::failure::{Failure, Result};
 
 /// Exit statuses of what cannot be run, as of `env` and shells.
@@ -25,8 +28,6 @@ const NOT_FOUND: u8 = 127;
 /// The program is missing, or is none, or cannot be run to its end; or it ends with a status other
 /// than 0, which becomes ours.
 pub fn run(args: &ExecArgs) -> Result<()> {
-    let files = [&args.report, &args.trace.trace, &args.checkpoint.checkpoint];
-    files.into_iter().flatten().try_for_each(|file| output::check(file))?;
     if args.functional { functional::run(args) } else { timed::run(args) }
 }
 
@@ -37,7 +38,34 @@ fn read(name: &str) -> Result<Vec<u8>> {
     })
 }
 
-fn write(path: &Path, report: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_string_pretty(report).expect("a report is plain data");
-    output::whole(path, &(text + "\n"))
+/// The places of the files that a run writes at its end. They are found before the program begins, which may put links
+/// in their way.
+pub struct Outputs {
+    report: Option<Place>,
+    trace: Option<Place>,
+    checkpoint: Option<Place>,
+    pipeline: Option<OwnedFd>,
+}
+
+impl Outputs {
+    /// Those that the user has asked for.
+    ///
+    /// # Errors
+    /// One cannot be written.
+    fn find(args: &ExecArgs) -> Result<Outputs> {
+        let find = |path: &Option<PathBuf>| path.as_deref().map(Place::find).transpose();
+        Ok(Outputs {
+            report: find(&args.report)?,
+            trace: find(&args.trace.trace)?,
+            checkpoint: find(&args.checkpoint.checkpoint)?,
+            pipeline: pipeline::directory(&args.pipeline)?,
+        })
+    }
+
+    /// Writes the report, if one is asked for.
+    fn write_report(&self, report: &impl Serialize) -> Result<()> {
+        let Some(place) = &self.report else { return Ok(()) };
+        let text = serde_json::to_string_pretty(report).expect("a report is plain data");
+        place.write_by(|out| writeln!(out, "{text}"))
+    }
 }

@@ -10,7 +10,7 @@ use rackmem_sim::exec::report::Report;
 use rackmem_sim::exec::{self, End, ExecError, Input, Job, Options, Outcome};
 use rackmem_sim::machine::{self, Machine, Use};
 
-use super::{FAILED, NO_PROGRAM, checkpoint, part, read, write};
+use super::{FAILED, NO_PROGRAM, Outputs, checkpoint, part, read};
 use crate::commands::sim::args::ExecArgs;
 use crate::commands::sim::{pipeline, trace};
 use crate::console;
@@ -34,9 +34,10 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     let part = args.part.part(args.nodes)?;
     let program = read(name)?;
     let job = Job { program: &program, args: &args.rest, env: &args.env, nodes: args.nodes };
-    let run = Run { args, machine: &machine, name, nodes: args.nodes };
-    if let Some(path) = &args.checkpoint.checkpoint {
-        return checkpoint::take(&run, &job, part, path);
+    let outputs = Outputs::find(args)?;
+    let run = Run { args, machine: &machine, name, nodes: args.nodes, outputs: &outputs };
+    if let Some(place) = &outputs.checkpoint {
+        return checkpoint::take(&run, &job, part, place);
     }
     let outcome = run.execute(|options| exec::part::run(&machine, &job, part, options))?;
     run.conclude(&job, part, outcome)
@@ -49,6 +50,7 @@ pub struct Run<'a> {
     /// Name of the program.
     pub name: &'a str,
     pub nodes: u16,
+    pub outputs: &'a Outputs,
 }
 
 impl Run<'_> {
@@ -60,7 +62,7 @@ impl Run<'_> {
         &self,
         work: impl FnOnce(Options<'_>) -> std::result::Result<T, ExecError>,
     ) -> Result<T> {
-        let Run { args, machine, name, nodes } = *self;
+        let Run { args, machine, name, nodes, .. } = *self;
         let here = env::current_dir().map_err(|error| Failure::io("the current folder", error))?;
         let mut output = Output::new(nodes, args.no_prefix);
         let spinner = console::spinner();
@@ -81,7 +83,7 @@ impl Run<'_> {
             sink: Some(&mut sink),
             progress: Some(&tell),
             trace: trace::cycles(&args.trace, machine),
-            pipeline: pipeline::stretch(&args.pipeline, machine)?,
+            pipeline: pipeline::stretch(&args.pipeline, machine),
         });
         spinner.finish_and_clear();
         output.finish();
@@ -98,7 +100,7 @@ impl Run<'_> {
     /// # Errors
     /// A process did not end well, or a file cannot be written.
     pub fn conclude(&self, job: &Job<'_>, part: Part, mut outcome: Outcome) -> Result<()> {
-        let Run { args, machine, name, .. } = *self;
+        let Run { args, machine, name, outputs, .. } = *self;
         for (nid, node) in outcome.nodes.iter().enumerate() {
             for warning in &node.warnings {
                 console::remark(&format!("warning: node {nid}: {warning}"));
@@ -110,10 +112,10 @@ impl Run<'_> {
         });
         let traces: Vec<_> = traces.collect();
         let verdict = verdict(name, part, &outcome);
-        let traced = trace::write(&args.trace, machine, &traces);
+        let traced = trace::write(outputs.trace.as_ref(), &args.trace, machine, &traces);
         let lives = outcome.nodes.iter_mut().map(|node| std::mem::take(&mut node.lives));
         let lives: Vec<_> = (0..).zip(lives).collect();
-        let shown = pipeline::write(&args.pipeline, &lives);
+        let shown = pipeline::write(outputs.pipeline.as_ref(), &args.pipeline, &lives);
         let verdict = verdict.and(traced).and(shown);
         let report = Report::new(machine, job, self.max_cycles(), &outcome);
         if let Some(measured) = &outcome.measured {
@@ -122,9 +124,7 @@ impl Run<'_> {
         if args.stats {
             console::remark(&summary(&report, outcome.seconds));
         }
-        if let Some(path) = &args.report {
-            write(path, &report)?;
-        }
+        outputs.write_report(&report)?;
         verdict
     }
 }
