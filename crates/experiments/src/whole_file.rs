@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -46,8 +46,8 @@ pub struct Place {
     name: OsString,
     /// The end of links, if there are any.
     link_to: Option<PathBuf>,
-    /// Something is there, and no file.
-    is_special: bool,
+    /// It is something else, such as a pipe, which is open.
+    special: Option<File>,
 }
 
 impl Place {
@@ -56,14 +56,19 @@ impl Place {
     /// # Errors
     /// Any of the operating system.
     pub fn find(file: &Path) -> io::Result<Place> {
-        let end = target(file)?;
+        // Links of /proc have texts that are no paths.
+        let is_special = |found: fs::Metadata| !found.is_file() && !found.is_dir();
+        let special = match fs::metadata(file).is_ok_and(is_special) {
+            true => Some(File::options().write(true).open(file)?),
+            false => None,
+        };
+        let end = if special.is_some() { file.to_owned() } else { target(file)? };
         let parent = end.parent().filter(|parent| *parent != Path::new(""));
         let link_to = (end != file).then(|| end.clone());
         let shown = parent.unwrap_or(Path::new(".")).to_owned();
         let folder = open_folder(&shown).map_err(|error| about_link(link_to.as_deref(), error))?;
-        let is_special = end.exists() && !end.is_file();
         let name = end.file_name().unwrap_or(end.as_os_str()).to_owned();
-        Ok(Place { folder, shown, name, link_to, is_special })
+        Ok(Place { folder, shown, name, link_to, special })
     }
 
     /// The place of a name in a folder that is called so.
@@ -72,7 +77,21 @@ impl Place {
     /// Any of the operating system.
     pub fn inside(folder: impl AsFd, shown: &Path, name: &str) -> io::Result<Place> {
         let (folder, shown) = (folder.as_fd().try_clone_to_owned()?, shown.to_owned());
-        Ok(Place { folder, shown, name: name.into(), link_to: None, is_special: false })
+        Ok(Place { folder, shown, name: name.into(), link_to: None, special: None })
+    }
+
+    /// Where the file will be, without links on the way, unless folders move.
+    ///
+    /// # Errors
+    /// Any of the operating system.
+    pub fn real_path(&self) -> io::Result<PathBuf> {
+        if self.special.is_some() {
+            // A pipe that only a process has is at no path.
+            let path = self.shown.join(&self.name);
+            return Ok(fs::canonicalize(&path).unwrap_or(path));
+        }
+        let folder = format!("/proc/self/fd/{}", self.folder.as_raw_fd());
+        Ok(fs::read_link(folder)?.join(&self.name))
     }
 
     /// Whether a file can be written there, before there is work for it. Nothing is made.
@@ -82,10 +101,10 @@ impl Place {
     pub fn check(&self) -> io::Result<()> {
         let is_folder = statat(&self.folder, &self.name, AtFlags::empty())
             .is_ok_and(|found| rustix::fs::FileType::from_raw_mode(found.st_mode).is_dir());
-        let place = if self.is_special { self.name.as_os_str() } else { ".".as_ref() };
         let checked = match is_folder {
             true => Err(Errno::ISDIR),
-            false => accessat(&self.folder, place, Access::WRITE_OK, AtFlags::empty()),
+            false if self.special.is_some() => Ok(()),
+            false => accessat(&self.folder, ".", Access::WRITE_OK, AtFlags::empty()),
         };
         checked.map_err(|error| about_link(self.link_to.as_deref(), error.into()))
     }
@@ -95,14 +114,11 @@ impl Place {
     /// # Errors
     /// As [`write()`], and those of the writer.
     pub fn write_by(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-        let written = if self.is_special { self.pass(write) } else { self.replace(write) };
+        let written = match &self.special {
+            Some(special) => buffered(special, write),
+            None => self.replace(write),
+        };
         written.map_err(|error| about_link(self.link_to.as_deref(), error))
-    }
-
-    /// Writes to what is there and no file.
-    fn pass(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        buffered(&openat(&self.folder, &self.name, flags, Mode::empty())?.into(), write)
     }
 
     /// Writes beside the file, and puts what is written in its place.
@@ -129,16 +145,22 @@ impl Place {
     }
 
     /// Opens the part for this process alone. Of one that was killed there may be an old one; a process that has just
-    /// put its part in place leaves us with a file that has another name by now. A link is in the way.
+    /// put its part in place leaves us with a file that has another name by now. Links and pipes are in the way.
     fn lock(&self, part: &str) -> io::Result<File> {
-        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        const FLAGS: OFlags = OFlags::CREATE
+            .union(OFlags::WRONLY)
+            .union(OFlags::NOFOLLOW)
+            .union(OFlags::NONBLOCK)
+            .union(OFlags::CLOEXEC);
         loop {
-            let file: File = match openat(&self.folder, part, flags, MODE) {
-                Err(Errno::LOOP) => {
-                    unlinkat(&self.folder, part, AtFlags::empty())?;
-                    continue;
-                }
-                opened => opened?.into(),
+            let file: Option<File> = match openat(&self.folder, part, FLAGS, MODE) {
+                Err(Errno::LOOP | Errno::NXIO) => None,
+                opened => Some(opened?.into()),
+            };
+            let Some(file) = file.filter(|file| file.metadata().is_ok_and(|found| found.is_file()))
+            else {
+                unlinkat(&self.folder, part, AtFlags::empty())?;
+                continue;
             };
             flock(&file, FlockOperation::LockExclusive)?;
             let ours = file.metadata()?.ino();

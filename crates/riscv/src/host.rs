@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::{Change, Errno, Host, Kind, OpenMode, Opened, Status, Stream};
-pub use folder::FOLDER;
+pub use folder::{FOLDER, plain};
 use folder::{Folder, Lost, Place};
 
 /// Destination of a program's standard output and standard error.

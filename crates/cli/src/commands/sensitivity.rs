@@ -1,6 +1,6 @@
 //! `rackmem sensitivity`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, value_parser};
 use rackmem_experiments::Effort;
@@ -69,9 +69,7 @@ pub fn run(args: &SensitivityArgs) -> Result<()> {
         )));
     }
     let document = of_paper(paper, paper, "")?;
-    if let Some(file) = &args.out {
-        output::Place::find(file)?;
-    }
+    let place = args.out.as_deref().map(output::Place::find).transpose()?;
     let variations = wanted(Variation::open(&document).map_err(Failure::new)?, &args.parameter)?;
     let selection = reproduce::part(&document, part)?;
     let effort = if args.quick { Effort::Quick } else { Effort::Full };
@@ -95,8 +93,8 @@ pub fn run(args: &SensitivityArgs) -> Result<()> {
         varied.push((variation, outcome));
     }
     let bands = Bands::of(&base, &varied);
-    if let Some(file) = &args.out {
-        write(file, paper, &bands)?;
+    if let Some(place) = &place {
+        write(place, paper, &bands)?;
     }
     match args.json {
         true => console::print_json(&bands),
@@ -114,10 +112,10 @@ fn wanted(all: Vec<Variation>, paths: &[String]) -> Result<Vec<Variation>> {
     Ok(all.into_iter().filter(is_wanted).collect())
 }
 
-fn write(file: &Path, paper: &str, bands: &Bands) -> Result<()> {
+fn write(place: &output::Place, paper: &str, bands: &Bands) -> Result<()> {
     let quick = if bands.effort == "quick" { " --quick" } else { "" };
     let head = format!("# Made by `rackmem sensitivity {paper}{quick} --out`.\n\n");
-    output::whole(file, &(head + &bands.to_toml()))
+    place.write_by(|out| out.write_all((head + &bands.to_toml()).as_bytes()))
 }
 
 fn render(base: &Outcome, bands: &Bands) -> String {

@@ -1,5 +1,6 @@
 //! `rackmem cc` and `rackmem sim exec` as their user sees them.
 
+mod outputs;
 mod signals;
 mod traced;
 

@@ -224,7 +224,7 @@ impl Folder {
 }
 
 /// A path without `.` and `..`, whatever links there are.
-fn plain(path: &Path) -> PathBuf {
+pub fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {

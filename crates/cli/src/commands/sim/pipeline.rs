@@ -4,8 +4,10 @@
 //! which an instruction did not come is at tick 0. Sequence numbers count the instructions of the file in the order
 //! of their fetch.
 
+use std::fs;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use rackmem_experiments::whole_file;
 use rackmem_riscv::disassemble;
@@ -25,9 +27,11 @@ const TICKS_PER_CYCLE: u64 = 1000;
 /// It cannot be made.
 pub(super) fn directory(args: &PipelineArgs) -> Result<Option<OwnedFd>> {
     let Some(dir) = &args.pipeline else { return Ok(None) };
+    let failed = |error| output::cannot_write(dir, error);
     output::make(dir)?;
-    let opened = whole_file::open_folder(dir);
-    opened.map(Some).map_err(|error| output::cannot_write(dir, error))
+    let [here, real] = [Path::new("."), dir].map(fs::canonicalize);
+    output::check_inside(&here.map_err(failed)?, dir, &real.map_err(failed)?)?;
+    whole_file::open_folder(dir).map(Some).map_err(failed)
 }
 
 /// The stretch that is to be recorded, if one is.

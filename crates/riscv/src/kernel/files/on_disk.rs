@@ -107,6 +107,21 @@ impl<'de> Deserialize<'de> for OnDisk {
 }
 
 impl Files {
+    /// That the names of open files still name them.
+    fn check_names(&mut self, host: &mut dyn Host) -> Result<(), String> {
+        for OpenFile { open, status, .. } in self.table.files_mut() {
+            let Open::File(file) = open else { continue };
+            let named = host.status(&file.name, true);
+            if !named.is_ok_and(|named| named.inode == status.inode) {
+                return Err(format!(
+                    "{}: is open and has another name now, or none, so that nothing can open it again",
+                    file.name
+                ));
+            }
+        }
+        Ok(())
+    }
+
     fn reopen(&mut self, host: &mut dyn Host) -> Result<(), String> {
         for OpenFile { open, flags, .. } in self.table.files_mut() {
             if let Open::File(file) = open {
@@ -118,6 +133,14 @@ impl Files {
 }
 
 impl Kernel {
+    /// That files which are open can be opened again by their names.
+    ///
+    /// # Errors
+    /// One has been renamed, replaced or removed: its name and the reason.
+    pub fn check_names(&mut self, host: &mut dyn Host) -> Result<(), String> {
+        self.files.check_names(host)
+    }
+
     /// Opens the files again that were open when the kernel was saved.
     ///
     /// # Errors

@@ -39,7 +39,9 @@ impl Checkpoint {
     /// It is not there, is no checkpoint, or is not as it was written.
     pub fn read(path: &Path) -> Result<Checkpoint, String> {
         let file = File::open(path).map_err(|error| error.to_string())?;
-        let size = file.metadata().map_err(|error| error.to_string())?.len();
+        let metadata = file.metadata().map_err(|error| error.to_string())?;
+        // A pipe does not say how much there is.
+        let size = if metadata.is_file() { metadata.len() } else { u64::MAX };
         read(&mut BufReader::new(file), size)
     }
 }
@@ -70,8 +72,11 @@ fn read(file: &mut impl Read, size: u64) -> Result<Checkpoint, String> {
     file.read_exact(&mut expected).map_err(damaged)?;
     let mut parts = Vec::new();
     for length in lengths {
-        let mut part = vec![0; length as usize];
-        file.read_exact(&mut part).map_err(damaged)?;
+        let mut part = Vec::new();
+        file.take(length).read_to_end(&mut part).map_err(damaged)?;
+        if part.len() as u64 != length {
+            return Err(damaged(io::ErrorKind::UnexpectedEof.into()));
+        }
         digest.update(&part);
         parts.push(part);
     }

@@ -116,9 +116,13 @@ impl State {
         let threads = self.threads.iter().rposition(|thread| !thread.is_idle());
         let (threads, before) = (threads.map_or(0, |last| last + 1), self.turns.cores());
         if cores != before && threads > cores.min(before) {
+            let remedy = match threads > before {
+                true => format!("its threads share cores, so that it goes on with {before} only"),
+                false => format!("it goes on with {threads} or more"),
+            };
             return Err(format!(
                 "tiles.columns, tiles.rows: the checkpoint has {threads} threads on {before} cores, and there are \
-                 {cores}; with as many cores as threads, or the same, it can go on"
+                 {cores}: {remedy}"
             ));
         }
         Ok(self.turns.on(cores, |end| clock.cycle(end)))

@@ -46,7 +46,12 @@ impl System {
     ///
     /// # Errors
     /// The program is in contexts of network interfaces in tiles, or has a file that cannot be opened again.
-    pub fn save(&self, chip: &mut Chip) -> Result<(State, Vec<u8>), String> {
+    pub fn save(&mut self, chip: &mut Chip) -> Result<(State, Vec<u8>), String> {
+        // To look for files is nothing that the program does.
+        let inputs = self.host.inputs.clone();
+        let checked = self.kernel.check_names(&mut self.host);
+        self.host.inputs = inputs;
+        checked?;
         let core = |cpu: Option<&Cpu>| cpu.map_or(Ok(None), |cpu| cpu.state().map(Some).ok_or(()));
         let cores = chip.tiles.iter().map(|tile| core(tile.cpu.as_ref()));
         let cores = cores.collect::<Result<Vec<_>, ()>>();

@@ -36,7 +36,13 @@ pub struct CheckpointArgs {
 /// The machine or the program cannot be used, the program ends before, or the file cannot be written.
 pub fn take(run: &Run<'_>, job: &Job<'_>, part: Part, place: &Place) -> Result<()> {
     match run.execute(|options| part::checkpoint(run.machine, job, part, options))? {
-        Begun::Ended(outcome) => run.conclude(job, part, *outcome),
+        Begun::Ended(outcome) => {
+            let path = place.path().display();
+            console::remark(&format!(
+                "{path}: no checkpoint is taken, as the program ended before"
+            ));
+            run.conclude(job, part, *outcome)
+        }
         Begun::Checkpoint(checkpoint) => {
             place.write_by(|out| checkpoint.write(out))?;
             let taken = checkpoint.taken();

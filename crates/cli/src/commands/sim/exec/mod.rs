@@ -53,7 +53,8 @@ impl Outputs {
     /// # Errors
     /// One cannot be written.
     fn find(args: &ExecArgs) -> Result<Outputs> {
-        let find = |path: &Option<PathBuf>| path.as_deref().map(Place::find).transpose();
+        let find =
+            |path: &Option<PathBuf>| path.as_deref().map(Place::find_beside_program).transpose();
         Ok(Outputs {
             report: find(&args.report)?,
             trace: find(&args.trace.trace)?,

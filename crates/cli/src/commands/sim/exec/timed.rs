@@ -86,8 +86,9 @@ impl Run<'_> {
             pipeline: pipeline::stretch(&args.pipeline, machine),
         });
         spinner.finish_and_clear();
-        output.finish();
-        result.map_err(|error| refused(&args.first, name, &error))
+        let result = result.map_err(|error| refused(&args.first, name, &error))?;
+        output.finish()?;
+        Ok(result)
     }
 
     fn max_cycles(&self) -> Option<u64> {
@@ -192,7 +193,13 @@ fn summary(report: &Report, seconds: f64) -> String {
 }
 
 /// The output of the processes: of one node byte for byte, of several line by line.
-enum Output {
+struct Output {
+    to: To,
+    /// The first error.
+    lost: Option<io::Error>,
+}
+
+enum To {
     Bytes,
     Lines(Vec<[Lines; 2]>, Box<dyn Sink>),
 }
@@ -200,33 +207,45 @@ enum Output {
 impl Output {
     fn new(nodes: u16, no_prefix: bool) -> Output {
         if nodes == 1 {
-            return Output::Bytes;
+            return Output { to: To::Bytes, lost: None };
         }
         let lines = |nid| [Lines::new(nid, Stream::Out), Lines::new(nid, Stream::Err)];
         let sink: Box<dyn Sink> =
             if no_prefix { Box::new(Plain) } else { Box::new(Prefixed::new()) };
-        Output::Lines((0..nodes).map(lines).collect(), sink)
+        Output { to: To::Lines((0..nodes).map(lines).collect(), sink), lost: None }
     }
 
     fn write(&mut self, nid: u16, stream: kernel::Stream, bytes: &[u8]) {
-        // Nobody may be reading: that is no reason to stop.
-        let _ = match (self, stream) {
-            (Output::Bytes, kernel::Stream::Out) => write_all(&mut io::stdout().lock(), bytes),
-            (Output::Bytes, kernel::Stream::Err) => write_all(&mut io::stderr().lock(), bytes),
-            (Output::Lines(lines, sink), stream) => {
+        let written = match (&mut self.to, stream) {
+            (To::Bytes, kernel::Stream::Out) => write_all(&mut io::stdout().lock(), bytes),
+            (To::Bytes, kernel::Stream::Err) => write_all(&mut io::stderr().lock(), bytes),
+            (To::Lines(lines, sink), stream) => {
                 let lines = &mut lines[usize::from(nid)][(stream == kernel::Stream::Err) as usize];
                 lines.push(bytes, &mut **sink).and_then(|()| sink.flush())
             }
         };
+        self.note(written);
     }
 
-    fn finish(&mut self) {
-        if let Output::Lines(lines, sink) = self {
-            for lines in lines.iter_mut().flatten() {
-                let _ = lines.finish(&mut **sink);
-            }
-            let _ = sink.flush();
+    /// Nobody may be reading: that is no reason to stop, nor an error.
+    fn note(&mut self, written: io::Result<()>) {
+        let lost = written.err().filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
+        self.lost = self.lost.take().or(lost);
+    }
+
+    /// The end of the output.
+    ///
+    /// # Errors
+    /// Some of it could not be written.
+    fn finish(mut self) -> Result<()> {
+        if let To::Lines(lines, sink) = &mut self.to {
+            let mut all = lines.iter_mut().flatten();
+            let finished = all.try_for_each(|lines| lines.finish(&mut **sink));
+            let finished = finished.and_then(|()| sink.flush());
+            self.note(finished);
         }
+        let lost = |error| Failure::io("cannot write the program's output", error);
+        self.lost.map_or(Ok(()), |error| Err(lost(error)))
     }
 }
 

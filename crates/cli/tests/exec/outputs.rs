@@ -1,0 +1,138 @@
+//! Files that a run writes, beside a program that changes its folder.
+
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::{has_compiler, prebuilt, rackmem, text, write};
+
+/// Puts links to a file outside where output is going to be, and renames a file that stays open.
+const LINKING: &[u8] = br#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <rackmem/region.h>
+int main(int count, char **names)
+{
+    char part[64];
+    for (int i = 1; i < count; i++) {
+        unlink(names[i]);
+        symlink("../precious", names[i]);
+        snprintf(part, sizeof part, ".%s.part", names[i]);
+        symlink("../precious", part);
+    }
+    if (count == 1) {
+        int file = open("before", O_WRONLY | O_CREAT | O_TRUNC, 0644);
+        write(file, "text", 4);
+        rename("before", "after");
+        close(open("before", O_WRONLY | O_CREAT | O_TRUNC, 0644));
+        rackmem_region_begin();
+        write(file, "more", 4);
+        rackmem_region_end();
+    }
+    puts("done");
+    return 0;
+}
+"#;
+
+struct Rig(TempDir);
+
+impl Rig {
+    fn new() -> Rig {
+        let rig = Rig(TempDir::new().unwrap());
+        fs::create_dir(rig.0.path().join("run")).unwrap();
+        fs::write(rig.0.path().join("precious"), "precious").unwrap();
+        fs::write(rig.0.path().join("run/linking.c"), LINKING).unwrap();
+        rig.run(&["cc", "-O1", "-o", "linking.rv64", "linking.c"], 0);
+        rig
+    }
+
+    fn run(&self, args: &[&str], status: i32) -> String {
+        let done = rackmem(&self.0.path().join("run"), args);
+        assert_eq!(done.status.code(), Some(status), "{args:?}: {done:?}");
+        text(&done.stderr)
+    }
+}
+
+#[test]
+fn a_program_cannot_lead_output_out_of_its_folder() {
+    if !has_compiler() {
+        return;
+    }
+    let rig = Rig::new();
+    let here = rig.0.path().join("run");
+    for option in ["--report", "--trace"] {
+        let exec = ["sim", "exec", "sonuma", option, "output", "linking.rv64", "output"];
+        rig.run(&exec, 0);
+        assert!(fs::symlink_metadata(here.join("output")).unwrap().is_file(), "{option}");
+        // A program of before may have left a link.
+        fs::remove_file(here.join("output")).unwrap();
+        symlink("../precious", here.join("output")).unwrap();
+        let refused = rig.run(&exec, 1);
+        assert!(refused.contains("a link leads out of the folder"), "{option}: {refused}");
+        fs::remove_file(here.join("output")).unwrap();
+    }
+    let functional = ["--functional", "--report", "output", "linking.rv64", "output"];
+    rig.run(&[&["sim", "exec"], &functional[..]].concat(), 0);
+    let log = "node0-core0.log";
+    fs::create_dir(here.join("view")).unwrap();
+    symlink("../../precious", here.join("view").join(log)).unwrap();
+    rig.run(&["sim", "exec", "sonuma", "--pipeline", "view", "linking.rv64", "other"], 0);
+    assert!(fs::symlink_metadata(here.join("view").join(log)).unwrap().is_file());
+    assert_eq!(fs::read(rig.0.path().join("precious")).unwrap(), b"precious");
+    symlink("..", here.join("up")).unwrap();
+    let refused = rig.run(&["sim", "exec", "sonuma", "--pipeline", "up", "linking.rv64"], 1);
+    assert!(refused.contains("a link leads out of the folder"), "{refused}");
+}
+
+#[test]
+fn a_renamed_file_that_is_open_is_in_no_checkpoint() {
+    if !has_compiler() {
+        return;
+    }
+    let rig = Rig::new();
+    let part = ["sim", "exec", "sonuma", "--fast-forward", "region", "--checkpoint", "here"];
+    let refused = rig.run(&[&part[..], &["linking.rv64"]].concat(), 125);
+    assert!(refused.contains("before: is open and has another name now"), "{refused}");
+    assert!(!rig.0.path().join("run/here").exists());
+}
+
+#[test]
+fn pipes_carry_reports_and_checkpoints() {
+    let dir = TempDir::new().unwrap();
+    write(&dir, "in", b"1 2 3\n");
+    let hello = prebuilt().join("hello.rv64");
+    let script = r#"
+        set -e
+        "$RACKMEM" sim exec sonuma --report /dev/stdout "$HELLO" | grep '"instructions"'
+        "$RACKMEM" sim exec sonuma --fast-forward 3k --checkpoint here "$HELLO"
+        cat here | "$RACKMEM" sim exec sonuma --restore /dev/stdin
+    "#;
+    let done = Command::new("bash")
+        .args(["-o", "pipefail", "-c", script])
+        .env("RACKMEM", env!("CARGO_BIN_EXE_rackmem"))
+        .env("HELLO", hello)
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    assert!(text(&done.stdout).contains("node 0 of 1 took number 0"), "{done:?}");
+}
+
+#[test]
+fn output_that_is_lost_is_an_error() {
+    let hello = prebuilt().join("hello.rv64");
+    for nodes in ["1", "2"] {
+        let done = Command::new(env!("CARGO_BIN_EXE_rackmem"))
+            .args(["sim", "exec", "sonuma", "-n", nodes])
+            .arg(&hello)
+            .stdout(File::options().write(true).open("/dev/full").unwrap())
+            .output()
+            .unwrap();
+        assert_eq!(done.status.code(), Some(1), "{done:?}");
+        let said = text(&done.stderr);
+        assert!(said.contains("cannot write the program's output: No space left"), "{said}");
+    }
+}
