@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 
 use super::Files;
+use super::regular::Regular;
 use super::table::{APPEND, Open, OpenFile, WRITE_ONLY};
 use crate::kernel::{Host, Kernel, Kind, OpenMode, Opened};
 
@@ -109,7 +110,7 @@ impl<'de> Deserialize<'de> for OnDisk {
 impl Files {
     fn reopen(&mut self, host: &mut dyn Host) -> Result<(), String> {
         for OpenFile { open, flags, .. } in self.table.files_mut() {
-            if let Open::File(file) = open {
+            if let Open::File(Regular::Disk(file)) = open {
                 file.reopen(*flags, host).map_err(|error| format!("{}: {error}", file.name))?;
             }
         }
