@@ -25,6 +25,11 @@ impl Open {
         )
     }
 
+    /// Whether bytes can be moved from it by places: Linux has no such way for `/dev/null`.
+    const fn gives_bytes(&self) -> bool {
+        self.has_places() && !matches!(self, Open::Null)
+    }
+
     /// Whether bytes can be moved to it.
     const fn takes_bytes(&self) -> bool {
         self.has_places() || matches!(self, Open::Pipe(_) | Open::Output(_))
@@ -123,13 +128,14 @@ impl Files {
         if offset != 0 {
             context.read_u64(offset)?;
         }
-        let has_places = self.side(from, Way::Read)?.open.has_places();
+        let open = &self.side(from, Way::Read)?.open;
+        let (has_places, gives_bytes) = (open.has_places(), open.gives_bytes());
         if offset != 0 && !has_places {
             return Err(Errno::SPIPE);
         }
         let OpenFile { open, flags, .. } = self.side(to, Way::Write)?;
         let is_appended = *flags & APPEND != 0 && !matches!(open, Open::Pipe(_));
-        if is_appended || !open.takes_bytes() || !has_places {
+        if is_appended || !open.takes_bytes() || !gives_bytes {
             return Err(Errno::INVAL);
         }
         let start = self.begin(context, side)?;
@@ -277,7 +283,7 @@ impl Files {
         to: Side,
         length: u64,
     ) -> Result {
-        if !self.table.get(from.descriptor)?.has_places() {
+        if !self.table.get(from.descriptor)?.gives_bytes() {
             return Err(Errno::INVAL);
         }
         let start = self.begin(context, from)?;

@@ -69,11 +69,13 @@ static void send(void)
     int appended = open("to", O_WRONLY | O_APPEND), event = eventfd(0, EFD_NONBLOCK);
     printf(" %d", sendfile(appended, from, NULL, 1) < 0 && errno == EINVAL);
     printf(" %d", sendfile(event, from, NULL, 8) < 0 && errno == EINVAL);
+    int null = open("/dev/null", O_RDWR);
+    printf(" %d %zd", sendfile(to, null, NULL, 8) < 0 && errno == EINVAL, sendfile(null, from, NULL, 8));
     close(ends[0]);
     signal(SIGPIPE, SIG_IGN);
     lseek(from, 0, SEEK_SET);
     printf(" %d\n", sendfile(ends[1], from, NULL, 1) < 0 && errno == EPIPE);
-    close(ends[1]), close(from), close(to), close(appended), close(event);
+    close(ends[1]), close(from), close(to), close(appended), close(event), close(null);
 }
 
 // More than a pipe holds: the writer waits.
