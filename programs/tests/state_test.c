@@ -1,6 +1,6 @@
 /* A process with something of everything that a system keeps for it: threads that wait for each other, sleep and write
  * into a pipe, a file that is read and one that is written, standard input, an event counter, a timer that sends
- * signals, a shared mapping of a file. It prints the same whenever and wherever it is interrupted.
+ * signals and one that is read, a shared mapping of a file, a file in memory. It prints the same whenever and wherever it is interrupted.
  *
  *     state_test IN OUT <INPUT    lines of numbers in IN; their sums go to OUT, and other ones to ./mapped */
 #define _GNU_SOURCE
@@ -15,6 +15,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,6 +31,7 @@ static int pipe_ends[2];
 static int events;
 static volatile sig_atomic_t ticks;
 static uint64_t *mapped;
+static int in_memory;
 
 static void tick(int signal)
 {
@@ -46,6 +48,15 @@ static void set_timer(void)
     CHECK(setitimer(ITIMER_REAL, &timer, NULL) == 0);
 }
 
+/* Has a timer be due every 10 us. Returns its file. */
+static int read_timer(void)
+{
+    int timer = timerfd_create(CLOCK_MONOTONIC, 0);
+    struct itimerspec every = {{0, 10000}, {0, 10000}};
+    CHECK(timer >= 0 && timerfd_settime(timer, 0, &every, NULL) == 0);
+    return timer;
+}
+
 /* Maps a word of ./mapped for each round of each thread. Returns the file. */
 static int map_file(void)
 {
@@ -57,8 +68,8 @@ static int map_file(void)
     return file;
 }
 
-/* The sum of what the threads have stored in the mapping, as it is in the file. */
-static uint64_t mapped_sum(int file)
+/* The sum of what the threads have stored in a file: by the mapping, or by calls. */
+static uint64_t stored_sum(int file)
 {
     uint64_t found[THREADS * ROUNDS], sum = 0;
     CHECK(pread(file, found, sizeof found, 0) == (ssize_t)sizeof found);
@@ -94,7 +105,9 @@ static void *work(void *arg)
     uint64_t sum = 0;
     for (int round = 0; round < ROUNDS; round++) {
         sum += step(words[self], round);
-        mapped[self * ROUNDS + (uintptr_t)round] = sum;
+        size_t place = self * ROUNDS + (size_t)round;
+        mapped[place] = sum;
+        CHECK(pwrite(in_memory, &sum, sizeof sum, (off_t)(place * sizeof sum)) == (ssize_t)sizeof sum);
         if (round % 4 == 0)
             wait_for_turn(self);
         if (round % 8 == 5)
@@ -131,7 +144,9 @@ int main(int argc, char **argv)
     FILE *in = fopen(argv[1], "r"), *out = fopen(argv[2], "w");
     CHECK(in && out && pipe(pipe_ends) == 0);
     events = eventfd(0, 0);
-    int file = map_file();
+    in_memory = memfd_create("sums", MFD_CLOEXEC);
+    CHECK(in_memory >= 0);
+    int file = map_file(), timer = read_timer();
     set_timer();
     pthread_t threads[THREADS];
     for (uintptr_t i = 0; i < THREADS; i++)
@@ -142,8 +157,12 @@ int main(int argc, char **argv)
         CHECK(pthread_join(threads[i], NULL) == 0);
     while (ticks < TICKS)
         ;
+    uint64_t due = 0;
+    for (int i = 0; i < TICKS; i++)
+        CHECK(read(timer, &due, sizeof due) == (ssize_t)sizeof due && due > 0);
     CHECK(setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL) == 0);
-    printf("ticks, mapped: %" PRIu64 "\n", mapped_sum(file));
+    printf("ticks, mapped: %" PRIu64 "\n", stored_sum(file));
+    printf("in memory: %" PRIu64 "\n", stored_sum(in_memory));
     eventfd_t count = 0;
     CHECK(eventfd_read(events, &count) == 0 && count == THREADS);
     CHECK(close(pipe_ends[1]) == 0);

@@ -8,6 +8,7 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FileType, Mode};
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::{Change, Errno, Host, Kind, OpenMode, Opened, Status, Stream};
@@ -224,6 +225,12 @@ impl LocalHost {
             match status.kind {
                 Kind::Folder if mode.write => return Err(Errno::ISDIR.into()),
                 Kind::Folder => return Ok(Opened::Folder(status, self.folder.entries(path)?)),
+                Kind::Pipe if self.made.contains(path) => {
+                    return match mode.create_new {
+                        true => Err(io::ErrorKind::AlreadyExists.into()),
+                        false => Ok(Opened::Pipe(status)),
+                    };
+                }
                 Kind::Pipe | Kind::Device if !self.folder.is_named(path) => {
                     let shown = self.folder.shown(path);
                     self.warn(&format!(
@@ -265,6 +272,12 @@ fn is_probed(name: &str) -> bool {
         "/etc/zoneinfo",
     ];
     PROBED.iter().any(|probed| Path::new(name).starts_with(probed))
+}
+
+/// Makes a pipe with a name.
+fn make_pipe(path: &Path) -> io::Result<()> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    Ok(rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, mode, 0)?)
 }
 
 impl Host for LocalHost {
@@ -375,6 +388,18 @@ impl Host for LocalHost {
             Change::MakeFolder(name) => {
                 let path = self.own_place(name, false)?;
                 fs::create_dir(&path)?;
+                self.made.insert(path);
+                Ok(())
+            }
+            Change::MakeFile(name) => {
+                let path = self.own_place(name, false)?;
+                OpenOptions::new().write(true).create_new(true).open(&path)?;
+                self.made.insert(path);
+                Ok(())
+            }
+            Change::MakePipe(name) => {
+                let path = self.own_place(name, false)?;
+                make_pipe(&path)?;
                 self.made.insert(path);
                 Ok(())
             }

@@ -15,6 +15,7 @@ impl Errno {
     pub const SRCH: Errno = Errno(3);
     pub const INTR: Errno = Errno(4);
     pub const IO: Errno = Errno(5);
+    pub const NXIO: Errno = Errno(6);
     pub const BADF: Errno = Errno(9);
     pub const CHILD: Errno = Errno(10);
     pub const AGAIN: Errno = Errno(11);
@@ -22,6 +23,7 @@ impl Errno {
     pub const ACCES: Errno = Errno(13);
     pub const FAULT: Errno = Errno(14);
     pub const EXIST: Errno = Errno(17);
+    pub const XDEV: Errno = Errno(18);
     pub const NODEV: Errno = Errno(19);
     pub const NOTDIR: Errno = Errno(20);
     pub const ISDIR: Errno = Errno(21);

@@ -28,13 +28,7 @@ pub(super) fn call(number: u64, context: &mut Context<'_>, random: &mut u64) -> 
             context.write_words(a0, &[time / NS, time % NS / 1000]).map(|()| 0)
         }
         number::GETRANDOM => get_random(context, a0, a1, random),
-        number::GETRUSAGE => {
-            // User time, system time, then counts of events of which there are none.
-            let now = context.host.now_ns();
-            let mut words = [0; 18];
-            (words[0], words[1]) = (now / NS, now % NS / 1000);
-            context.write_words(a1, &words).map(|()| 0)
-        }
+        number::GETRUSAGE => usage(context, a0, a1),
         number::TIMES => {
             const TICK_NS: u64 = NS / 100;
             let ticks = context.host.now_ns() / TICK_NS;
@@ -51,6 +45,21 @@ pub(super) fn call(number: u64, context: &mut Context<'_>, random: &mut u64) -> 
         }
         _ => return None,
     })
+}
+
+/// `getrusage`: user time, system time, then counts of events of which there are none.
+fn usage(context: &mut Context<'_>, who: u64, to: u64) -> Result {
+    const PROCESS: i32 = 0;
+    const THREAD: i32 = 1;
+    const CHILDREN: i32 = -1;
+    let used = match who as i32 {
+        PROCESS | THREAD => context.host.now_ns(),
+        CHILDREN => 0,
+        _ => return Err(Errno::INVAL),
+    };
+    let mut words = [0; 18];
+    (words[0], words[1]) = (used / NS, used % NS / 1000);
+    context.write_words(to, &words).map(|()| 0)
 }
 
 fn clock(context: &mut Context<'_>, clock: u64) -> u64 {

@@ -199,8 +199,12 @@ impl Kernel {
         // A call that is made again gives up when it would have the first time.
         let deadline = match self.sleepers.remove(&hart) {
             Some(Sleeper::Retry(until_ns)) => until_ns,
-            _ => None,
+            _ => {
+                self.files.stop_opening(hart);
+                None
+            }
         };
+        let has_ticked = self.files.tick(self.now_ns);
         if number == number::RT_SIGRETURN {
             let mut effect = self.end_handler(hart, state, memory, host);
             if let Some(signal) = self.signals.deliver(hart, state, memory) {
@@ -224,7 +228,7 @@ impl Kernel {
             outcome.1 = self.send(&mut context, To::Thread(hart), signal);
         }
         let Context { mut woken, wait, has_changed, .. } = context;
-        if has_changed {
+        if has_changed || has_ticked {
             woken.extend(self.retrying().filter(|hart| !woken.contains(hart)).collect::<Vec<_>>());
         }
         let mut effect = self.settle(hart, state, wait, outcome);
@@ -308,29 +312,31 @@ impl Kernel {
 
     /// Calls on files: shared mappings may show them.
     fn file_call(&mut self, number: u64, context: &mut Context<'_>) -> Option<Result> {
-        let place = if self.has_shared() { self.files.place(number, context) } else { None };
-        if let Some(place) = place.filter(|place| place.reads)
-            && let Err(errno) = self.before_read(context, &place)
-        {
-            return Some(Err(errno));
+        let has_shared = self.has_shared();
+        let mut places = if has_shared { self.files.places(number, context) } else { Vec::new() };
+        for place in places.extract_if(.., |place| place.reads) {
+            if let Err(errno) = self.before_read(context, &place) {
+                return Some(Err(errno));
+            }
         }
         let process =
             Process { program: &self.program, memory: &self.memory, threads: self.threads.count() };
         let result = self.files.call(number, context, &process)?;
-        let written = match (number, result) {
-            (number::OPENAT, Ok(file)) if self.has_shared() && files::empties(context) => {
-                self.files.emptied(file)
-            }
-            (number::FTRUNCATE, _) => place,
-            (_, Ok(count)) => place
-                .filter(|place| !place.reads)
-                .map(|place| files::Place { to: place.begin.saturating_add(count), ..place }),
-            _ => None,
-        };
-        if let Some(place) = written.filter(|_| result.is_ok())
-            && let Err(errno) = self.after_write(context, &place)
+        if let Ok(count) = result
+            && number != number::FTRUNCATE
         {
-            return Some(Err(errno));
+            places.iter_mut().for_each(|place| place.to = place.begin.saturating_add(count));
+        }
+        if let (number::OPENAT, Ok(file)) = (number, result)
+            && has_shared
+            && files::empties(context)
+        {
+            places.extend(self.files.emptied(file));
+        }
+        for place in places.into_iter().filter(|_| result.is_ok()) {
+            if let Err(errno) = self.after_write(context, &place) {
+                return Some(Err(errno));
+            }
         }
         Some(result)
     }

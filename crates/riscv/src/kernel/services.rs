@@ -86,6 +86,8 @@ pub enum Opened {
     File(File, Status),
     /// A folder: its status, and what is in it, in the order of names.
     Folder(Status, Vec<Entry>),
+    /// A pipe that the program has made by [`Change::MakePipe`], and its status. The host has only its name.
+    Pipe(Status),
 }
 
 /// A name in a folder.
@@ -130,6 +132,10 @@ pub struct Status {
 pub enum Change<'a> {
     /// A new folder.
     MakeFolder(&'a str),
+    /// A new file without bytes.
+    MakeFile(&'a str),
+    /// A new pipe with a name.
+    MakePipe(&'a str),
     /// A file is removed.
     Remove(&'a str),
     /// An empty folder is removed.

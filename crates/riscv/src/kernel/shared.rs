@@ -191,6 +191,9 @@ impl Kernel {
         let is_shared = flags & SHARED != 0;
         let mapped = self.files.mapped(descriptor, offset, is_shared && protection & WRITE != 0)?;
         let pages = length.checked_next_multiple_of(PAGE).ok_or(Errno::NOMEM)?;
+        if is_shared && pages > self.files.room(context) {
+            return Err(Errno::NOMEM);
+        }
         let shown = self.shared.showing(mapped.inode, offset, offset.saturating_add(pages));
         let is_written = |region: &Region| region.permissions.write || protection & WRITE != 0;
         if is_shared && shown.iter().any(is_written) {

@@ -101,11 +101,14 @@ impl Threads {
             number::SET_ROBUST_LIST => Ok(0),
             number::GETPGID | number::GETSID => Ok(PROCESS),
             number::PRCTL => prctl(context, a0, a1),
-            number::SCHED_GETSCHEDULER | number::GETPRIORITY => Ok(0),
-            number::SCHED_GETPARAM => {
-                context.memory.write(a1, &[0; 4]).map(|()| 0).map_err(Errno::from)
-            }
-            number::SCHED_SETSCHEDULER | number::SCHED_SETPARAM | number::SETPRIORITY => Ok(0),
+            number::GETPRIORITY | number::SETPRIORITY => Ok(0),
+            number::SCHED_GETSCHEDULER => self.scheduled(a0),
+            number::SCHED_GETPARAM | number::SCHED_SETPARAM if a1 == 0 => Err(Errno::INVAL),
+            number::SCHED_GETPARAM => self
+                .scheduled(a0)
+                .and_then(|_| context.memory.write(a1, &[0; 4]).map(|()| 0).map_err(Errno::from)),
+            number::SCHED_SETSCHEDULER if a2 == 0 => Err(Errno::INVAL),
+            number::SCHED_SETSCHEDULER | number::SCHED_SETPARAM => self.scheduled(a0),
             number::SCHED_GET_PRIORITY_MAX => Ok(if matches!(a0, 1 | 2) { 99 } else { 0 }),
             number::SCHED_GET_PRIORITY_MIN => Ok(if matches!(a0, 1 | 2) { 1 } else { 0 }),
             number::SCHED_SETAFFINITY => Ok(0),
@@ -122,6 +125,15 @@ impl Threads {
             }
             _ => return None,
         })
+    }
+
+    /// The policy of a thread, of which there is one: `SCHED_OTHER`. 0 stands for the caller.
+    fn scheduled(&self, id: u64) -> Result {
+        match id as i32 {
+            ..0 => Err(Errno::INVAL),
+            0 => Ok(0),
+            _ => self.hart_of(u64::from(id as u32)).map(|_| 0).ok_or(Errno::SRCH),
+        }
     }
 
     /// The lowest number without a thread: those from the number of harts on have to take turns.

@@ -1,4 +1,4 @@
-//! Timers that send signals: `setitimer` and `timer_create`.
+//! Timers that send signals: `setitimer` and `timer_create`. Those that are files are in `files/timer.rs`.
 //!
 //! They count the program's time. What a process has executed is not counted apart, so timers of CPU time count the
 //! same, as the clocks of CPU time do.
@@ -35,8 +35,35 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
+    /// The alarm that a period and a time set, of a clock; a time of 0 sets none. And how often it was due before the
+    /// program began.
+    pub(super) fn new(
+        [period_ns, time]: [u64; 2],
+        clock: u64,
+        is_absolute: bool,
+        now_ns: u64,
+    ) -> (Alarm, u64) {
+        let (time_ns, begin_ns) = match (is_absolute, clock) {
+            (false, _) => (now_ns.saturating_add(time), 0),
+            (true, CLOCK_REALTIME | CLOCK_TAI) => (time, EPOCH_NS),
+            (true, _) => (time, 0),
+        };
+        if time == 0 {
+            return (Alarm { due_ns: None, period_ns }, 0);
+        }
+        let before = begin_ns.saturating_sub(time_ns);
+        let missed = if period_ns == 0 { 0 } else { before.div_ceil(period_ns) };
+        let first = time_ns.saturating_add(missed.saturating_mul(period_ns));
+        (Alarm { due_ns: Some(first.saturating_sub(begin_ns)), period_ns }, missed)
+    }
+
+    /// The next time at which it is due.
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        self.due_ns
+    }
+
     /// How often it was due until now; the next time is later.
-    fn take(&mut self, now_ns: u64) -> u64 {
+    pub(super) fn take(&mut self, now_ns: u64) -> u64 {
         let Some(due) = self.due_ns.filter(|&due| due <= now_ns) else { return 0 };
         let count = (now_ns - due).checked_div(self.period_ns).map_or(1, |periods| periods + 1);
         let next = self.period_ns.checked_mul(count).and_then(|later| due.checked_add(later));
@@ -45,7 +72,7 @@ impl Alarm {
     }
 
     /// Time to the next one, and the period: what programs see of it.
-    fn shown(&self, now_ns: u64) -> [u64; 2] {
+    pub(super) fn shown(&self, now_ns: u64) -> [u64; 2] {
         // One that is due in this very moment has not been: 0 would be none.
         let rest = self.due_ns.map_or(0, |due| due.saturating_sub(now_ns).max(1));
         [self.period_ns, rest]
@@ -137,10 +164,10 @@ const NS: u64 = 1_000_000_000;
 impl Kernel {
     /// The next time at which [`Kernel::expire`] has something to do, as [`Host::now_ns`](super::Host::now_ns).
     pub fn next_timer(&self) -> Option<u64> {
-        self.timers.next_ns()
+        self.timers.next_ns().into_iter().chain(self.files.next_timer_ns()).min()
     }
 
-    /// Sends the signals of timers that are due.
+    /// Sends the signals of timers that are due, and wakes threads that may wait for those that are files.
     pub fn expire(&mut self, now_ns: u64, memory: &mut dyn UserMemory) -> Expired {
         let mut expired = Expired::default();
         self.now_ns = self.now_ns.max(now_ns);
@@ -158,6 +185,10 @@ impl Kernel {
             if count > 0 {
                 self.ring((id, count), (signal, value, thread), &harts, &mut expired);
             }
+        }
+        if self.files.tick(now_ns) {
+            let woken = self.retrying().filter(|hart| !expired.woken.contains(hart));
+            expired.woken.extend(woken.collect::<Vec<_>>());
         }
         if expired.killed.is_some() {
             self.write_back_all(memory);
@@ -213,9 +244,8 @@ impl Kernel {
             number::TIMER_SETTIME => self.set_timer(context),
             number::TIMER_GETTIME => {
                 self.timers.timer(a0).map(|timer| timer.alarm).and_then(|alarm| {
-                    let [period, rest] = alarm.shown(context.host.now_ns());
-                    context.write_words(a1, &[period / NS, period % NS, rest / NS, rest % NS])?;
-                    Ok(0)
+                    let shown = alarm.shown(context.host.now_ns());
+                    write_times(context, a1, shown)
                 })
             }
             number::TIMER_GETOVERRUN => match self.timers.timer(a0) {
@@ -298,23 +328,13 @@ impl Kernel {
         if new == 0 {
             return Err(Errno::INVAL);
         }
-        let period_ns = context.read_time(new)?;
-        let time = context.read_time(new.wrapping_add(16))?;
+        let times = read_times(context, new)?;
         let now = context.host.now_ns();
         let timer = self.timers.timer(id)?;
         let shown = timer.alarm.shown(now);
-        let due = match (flags & TIMER_ABSTIME != 0, timer.clock) {
-            (false, _) => now.saturating_add(time),
-            (true, CLOCK_REALTIME | CLOCK_TAI) => time.saturating_sub(EPOCH_NS),
-            (true, _) => time,
-        };
-        timer.alarm = Alarm { due_ns: (time > 0).then_some(due), period_ns };
+        (timer.alarm, _) = Alarm::new(times, timer.clock, flags & TIMER_ABSTIME != 0, now);
         self.signals.forget_timer(id as u32);
-        if old != 0 {
-            let [period, rest] = shown;
-            context.write_words(old, &[period / NS, period % NS, rest / NS, rest % NS])?;
-        }
-        Ok(0)
+        if old != 0 { write_times(context, old, shown) } else { Ok(0) }
     }
 }
 
@@ -334,6 +354,18 @@ fn is_clock(clock: u64) -> bool {
         clock as i32,
         0 | MONOTONIC | PROCESS_CPU | THREAD_CPU | BOOT | TAI | OWN_PROCESS_CPU | OWN_THREAD_CPU
     )
+}
+
+/// The period and the time of a `struct itimerspec`, in nanoseconds.
+pub(super) fn read_times(context: &mut Context<'_>, at: u64) -> Result<[u64; 2]> {
+    Ok([context.read_time(at)?, context.read_time(at.wrapping_add(16))?])
+}
+
+/// A period and a time as `struct itimerspec`.
+pub(super) fn write_times(context: &mut Context<'_>, at: u64, shown: [u64; 2]) -> Result {
+    let [period, rest] = shown;
+    context.write_words(at, &[period / NS, period % NS, rest / NS, rest % NS])?;
+    Ok(0)
 }
 
 /// A period and a time as `struct itimerval`; less than a microsecond is one.

@@ -142,6 +142,7 @@ impl Kernel {
             return None;
         }
         let restarts = self.signals.restarts(hart) && may_restart(state.x[abi::A7]);
+        self.files.stop_opening(hart);
         match self.sleepers.remove(&hart) {
             Some(Sleeper::Retry(_)) if !restarts => {
                 state.pc = state.pc.wrapping_add(ECALL_BYTES);

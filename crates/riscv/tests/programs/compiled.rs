@@ -98,6 +98,21 @@ fn timers() {
 }
 
 #[test]
+fn timers_that_are_read() {
+    prints_the_same("timerfd", &[]);
+}
+
+#[test]
+fn copies() {
+    prints_the_same("copies", &[]);
+}
+
+#[test]
+fn nodes() {
+    prints_the_same("nodes", &[]);
+}
+
+#[test]
 fn mapped() {
     prints_the_same("mapped", &[]);
     // A mapping that the program leaves is in the file at its end, whichever end that is.

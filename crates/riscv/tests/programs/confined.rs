@@ -47,6 +47,7 @@ impl Rig {
     fn text(&mut self, name: &str) -> io::Result<String> {
         match self.host.open(name, READ)? {
             Opened::File(file, _) => io::read_to_string(file),
+            Opened::Pipe(_) => Err(io::ErrorKind::Other.into()),
             Opened::Folder(_, entries) => {
                 Ok(entries.into_iter().map(|entry| entry.name).collect::<Vec<_>>().join(" "))
             }

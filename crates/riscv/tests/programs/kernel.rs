@@ -22,6 +22,8 @@ const MUNMAP: u64 = 215;
 #[derive(Default)]
 struct World {
     now_ns: u64,
+    /// Those of a large machine if it is 0.
+    memory_bytes: u64,
     said: Vec<String>,
 }
 
@@ -41,6 +43,10 @@ impl Host for World {
 
     fn harts(&self) -> usize {
         2
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        if self.memory_bytes == 0 { 16 << 30 } else { self.memory_bytes }
     }
 
     fn warn(&mut self, message: &str) {
@@ -280,6 +286,9 @@ fn abort_ends_the_program() {
 const READ: u64 = 63;
 const WRITE: u64 = 64;
 const PIPE2: u64 = 59;
+const TIMERFD_CREATE: u64 = 85;
+const TIMERFD_SETTIME: u64 = 86;
+const TIMERFD_GETTIME: u64 = 87;
 const TGKILL: u64 = 131;
 const RT_SIGACTION: u64 = 134;
 
@@ -367,6 +376,85 @@ fn a_timer_wakes_its_program_every_period() {
     let due = process.kernel.expire(20_000, &mut process.space);
     assert_eq!((due.killed, process.kernel.next_timer()), (None, Some(21_000)), "it is blocked");
     assert_eq!(process.kernel.interrupt(0, &mut state, &mut process.space), None);
+}
+
+#[test]
+fn a_timer_wakes_its_readers_and_nobody_twice() {
+    let mut process = Process::new();
+    process.world.now_ns = 1000;
+    // A period of 3 us, and the first time after 5.
+    for (at, word) in [(0, 0), (8, 3000), (16, 0), (24, 5000)] {
+        process.space.store(DATA + at, 8, word).expect("it is mapped");
+    }
+    let timer = process.value(TIMERFD_CREATE, &[1, 0]);
+    assert_eq!(process.value(TIMERFD_SETTIME, &[timer, 0, DATA, 0]), 0);
+    assert_eq!(process.kernel.next_timer(), Some(6000));
+    let read = [timer, DATA + 64, 8];
+    let (state, reply) = process.any_call(1, READ, &read);
+    assert_eq!(reply.effect, Effect::Sleep { until_ns: None });
+    assert_eq!(state.pc, 0x1000);
+    assert_eq!(process.kernel.expire(5999, &mut process.space), Expired::default());
+    let due = process.kernel.expire(6000, &mut process.space);
+    assert_eq!(due, Expired { woken: vec![1], killed: None });
+    // Nobody has read it.
+    assert_eq!(process.kernel.next_timer(), None);
+    process.world.now_ns = 13_000;
+    assert_eq!(process.call(1, READ, &read).0, 8);
+    assert_eq!(process.word(DATA + 64), 3, "at 6, 9 and 12 us");
+    assert_eq!(process.kernel.next_timer(), Some(15_000));
+    // A call that comes first wakes them as well.
+    process.any_call(1, READ, &read);
+    process.world.now_ns = 15_000;
+    let (_, reply) = process.call(0, TIMERFD_GETTIME, &[timer, DATA]);
+    assert_eq!(reply.woken, [1]);
+    assert_eq!((process.word(DATA + 8), process.word(DATA + 24)), (3000, 3000));
+}
+
+#[test]
+fn what_users_may_not_make_is_refused() {
+    const MKNODAT: u64 = 33;
+    let mut process = Process::new();
+    for clock in [8, 9] {
+        assert_eq!(process.value(TIMERFD_CREATE, &[clock, 0]), Errno::PERM.result());
+    }
+    let timer = process.value(TIMERFD_CREATE, &[0, 0]);
+    assert_eq!(process.value(TIMERFD_GETTIME, &[timer, 8]), Errno::FAULT.result());
+    process.space.write(DATA, b"name\0").expect("it is mapped");
+    for (mode, errno) in [
+        (0o020_600, Errno::PERM),
+        (0o060_600, Errno::PERM),
+        (0o140_600, Errno::PERM),
+        (0o110_600, Errno::INVAL),
+        // A host without files.
+        (0o010_600, Errno::ROFS),
+        (0o100_600, Errno::ROFS),
+    ] {
+        let made = process.value(MKNODAT, &[u64::MAX - 99, DATA, mode, 0]);
+        assert_eq!(made, errno.result(), "{mode:o}");
+    }
+}
+
+#[test]
+fn files_in_memory_are_no_larger_than_it() {
+    const MEMFD_CREATE: u64 = 279;
+    const PWRITE64: u64 = 68;
+    let mut process = Process::new();
+    process.world.memory_bytes = 5 * PAGE;
+    let files = [0; 2].map(|_| process.value(MEMFD_CREATE, &[DATA, 0]));
+    for page in 0..2 {
+        for file in files {
+            assert_eq!(process.value(PWRITE64, &[file, DATA, PAGE, PAGE * page]), PAGE);
+        }
+    }
+    let full = process.value(PWRITE64, &[files[0], DATA, PAGE + 1, 2 * PAGE]);
+    assert_eq!(full, Errno::FAULT.result(), "so much is not mapped");
+    assert_eq!(process.value(PWRITE64, &[files[0], DATA, PAGE, 2 * PAGE]), PAGE);
+    let full = process.value(PWRITE64, &[files[1], DATA, 1, 2 * PAGE]);
+    assert_eq!(full, Errno::NOSPC.result());
+    let shared = [0, PAGE, 3, 1, files[1], 0];
+    assert_eq!(process.value(MMAP, &shared), Errno::NOMEM.result());
+    assert_eq!(process.value(57, &[files[0]]), 0);
+    assert_eq!(process.value(PWRITE64, &[files[1], DATA, 1, 2 * PAGE]), 1);
 }
 
 #[test]

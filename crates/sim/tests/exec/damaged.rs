@@ -109,6 +109,10 @@ fn a_field_out_of_bounds_is_named() {
         let notice = json!({"Signal": {"signal": signal, "value": 0, "thread": null}});
         json!({id.to_string(): {"clock": 0, "alarm": alarm.clone(), "notice": notice}})
     };
+    let in_memory = |pages: Value, size_bytes: u64| {
+        let file = json!({"name": "", "pages": pages, "size_bytes": size_bytes, "position": 0});
+        json!({"File": {"Memory": file}})
+    };
     let region = |start: u64, end: u64, offset: u64| {
         let permissions = json!({"read": true, "write": true, "execute": false});
         json!({"start": start, "end": end, "file": 1, "inode": 1, "offset": offset,
@@ -228,13 +232,33 @@ fn a_field_out_of_bounds_is_named() {
         ),
         (
             "nodes/0/kernel/files/table/files/1",
-            file(json!({"Pipe": [99, "Read"]})),
+            file(json!({"Pipe": 99})),
             "kernel.files.table.files.1.open",
         ),
         (
             "nodes/0/kernel/files/table/files/1",
             file(json!({"Event": {"count": u64::MAX, "one_by_one": false}})),
             "kernel.files.table.files.1.open.count",
+        ),
+        (
+            "nodes/0/kernel/files/table/files/1",
+            file(json!({"Timer": {"clock": 3, "alarm": alarm, "count": 0, "is_due": false}})),
+            "kernel.files.table.files.1.open.clock",
+        ),
+        (
+            "nodes/0/kernel/files/table/files/1",
+            file(in_memory(json!({}), huge << 3)),
+            "kernel.files.table.files.1.open.size_bytes",
+        ),
+        (
+            "nodes/0/kernel/files/table/files/1",
+            file(in_memory(json!({"1": vec![0; 4096]}), 4096)),
+            "kernel.files.table.files.1.open.pages.1",
+        ),
+        (
+            "nodes/0/kernel/files/table/files/1",
+            file(in_memory(json!({"0": [1]}), 4096)),
+            "kernel.files.table.files.1.open.pages.0",
         ),
         (
             "nodes/0/kernel/files/table/files/1",

@@ -1,7 +1,5 @@
 //! Files as shared mappings of them need them.
 
-use std::os::unix::fs::FileExt;
-
 use super::table::{APPEND, Open, OpenFile, READ_WRITE, WRITE_ONLY};
 use super::{Context, Errno, Files, Result, number, transfer};
 use crate::space::PAGE;
@@ -58,7 +56,7 @@ impl Files {
     /// The length of a mapped file; `None` if it is none of the host's.
     pub(in crate::kernel) fn mapped_size(&mut self, file: u32) -> Result<Option<u64>> {
         match self.table.by_number(file) {
-            Some(Open::File(file)) => Ok(Some(file.metadata()?.len())),
+            Some(Open::File(file)) => Ok(Some(file.size_bytes()?)),
             _ => Ok(None),
         }
     }
@@ -72,8 +70,13 @@ impl Files {
     ) -> Result<Vec<u8>> {
         let mut bytes = vec![0; usize::try_from(length).map_err(|_| Errno::NOMEM)?];
         let Some(Open::File(file)) = self.table.by_number(file) else { return Ok(bytes) };
-        let there = file.metadata()?.len().saturating_sub(offset).min(length);
-        file.read_exact_at(&mut bytes[..there as usize], offset)?;
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match file.read_at(&mut bytes[filled..], offset + filled as u64)? {
+                0 => break,
+                count => filled += count,
+            }
+        }
         Ok(bytes)
     }
 
@@ -88,42 +91,67 @@ impl Files {
         if let Some(Open::File(file)) = self.table.by_number(file)
             && theirs != bytes
         {
-            file.write_all_at(bytes, offset)?;
+            file.write_at(bytes, offset)?;
         }
         Ok(())
     }
 
-    /// The part of a file with which a call is about; `None` if it is none of the host's, or the call another one.
-    pub(in crate::kernel) fn place(
+    /// Parts of files that a call reads or writes. Those are left out that are none of a regular file.
+    pub(in crate::kernel) fn places(
         &mut self,
         number: u64,
         context: &mut Context<'_>,
-    ) -> Option<Place> {
-        let [descriptor, a1, a2, a3, ..] = context.args();
-        let length = match number {
-            number::READ | number::WRITE | number::PREAD64 | number::PWRITE64 => a2,
-            number::READV | number::WRITEV | number::PREADV | number::PWRITEV => {
-                let pieces = transfer::pieces(context, a1, a2).ok()?;
-                pieces.iter().fold(0, |sum, &(_, length)| length.saturating_add(sum))
+    ) -> Vec<Place> {
+        let [a0, a1, a2, a3, a4, _] = context.args();
+        let mut at = |offset: u64| if offset == 0 { None } else { context.read_u64(offset).ok() };
+        let sides = match number {
+            number::SENDFILE => [Some((a1, at(a2), a3, true)), Some((a0, None, a3, false))],
+            number::COPY_FILE_RANGE | number::SPLICE => {
+                [Some((a0, at(a1), a4, true)), Some((a2, at(a3), a4, false))]
             }
-            number::FTRUNCATE => u64::MAX,
-            _ => return None,
+            number::READ | number::PREAD64 | number::WRITE | number::PWRITE64 => {
+                let at = matches!(number, number::PREAD64 | number::PWRITE64).then_some(a3);
+                [Some((a0, at, a2, matches!(number, number::READ | number::PREAD64))), None]
+            }
+            number::READV | number::PREADV | number::WRITEV | number::PWRITEV => {
+                let Ok(pieces) = transfer::pieces(context, a1, a2) else { return Vec::new() };
+                let length = pieces.iter().fold(0, |sum: u64, piece| sum.saturating_add(piece.1));
+                let at = matches!(number, number::PREADV | number::PWRITEV).then_some(a3);
+                [Some((a0, at, length, matches!(number, number::READV | number::PREADV))), None]
+            }
+            // A file that grows has zeros there, as the pages have.
+            number::FTRUNCATE if self.size_bytes(a0).is_some_and(|size| a1 < size) => {
+                [Some((a0, Some(a1), u64::MAX, false)), None]
+            }
+            _ => return Vec::new(),
         };
-        let reads =
-            matches!(number, number::READ | number::PREAD64 | number::READV | number::PREADV);
+        let sides = sides.into_iter().flatten();
+        sides.filter_map(|side| self.place(side)).collect()
+    }
+
+    /// The size of the regular file of a descriptor.
+    pub(super) fn size_bytes(&mut self, descriptor: u64) -> Option<u64> {
+        match self.table.get(descriptor).ok()? {
+            Open::File(file) => file.size_bytes().ok(),
+            _ => None,
+        }
+    }
+
+    /// So many bytes of the file of a descriptor: from a place on, or from where it is; and whether they are read.
+    fn place(
+        &mut self,
+        (descriptor, at, length, reads): (u64, Option<u64>, u64, bool),
+    ) -> Option<Place> {
         let OpenFile { open: Open::File(file), flags, status } =
             self.table.file(descriptor).ok()?
         else {
             return None;
         };
-        let size = file.metadata().ok()?.len();
-        let from = match number {
-            // A file that grows has zeros there, as the pages have.
-            number::FTRUNCATE if a1 >= size => return None,
-            number::FTRUNCATE => a1,
-            number::PREAD64 | number::PWRITE64 | number::PREADV | number::PWRITEV => a3,
-            _ if *flags & APPEND != 0 && !reads => size,
-            _ => std::io::Seek::stream_position(&mut **file).ok()?,
+        let size = file.size_bytes().ok()?;
+        let from = match at {
+            Some(at) => at,
+            None if *flags & APPEND != 0 && !reads => size,
+            None => file.position().ok()?,
         };
         // A write behind the end makes zeros before it.
         let first = if reads { from } else { from.min(size) };

@@ -5,20 +5,30 @@
 //! | `table` | descriptors, and what they stand for |
 //! | `names` | opening, and names of files |
 //! | `transfer` | reading and writing |
-//! | `on_disk` | files of the host, and how they are saved |
+//! | `copies` | moving bytes from one file to another |
+//! | `regular` | files that are sequences of bytes |
+//! | `on_disk` | those of the host, and how they are saved |
+//! | `anonymous` | those in memory |
 //! | `mapped` | files of shared mappings |
 //! | `status` | what programs learn of files |
 //! | `pipes` | pipes and event counters |
+//! | `fifos` | pipes with names |
+//! | `timer` | timers that are files |
 //! | `polling`, `epoll` | waiting for several of them |
 
+mod anonymous;
+mod copies;
 mod epoll;
+mod fifos;
 mod mapped;
 mod names;
 mod on_disk;
 mod pipes;
 mod polling;
+mod regular;
 mod status;
 mod table;
+mod timer;
 mod transfer;
 
 use serde::{Deserialize, Serialize};
@@ -67,7 +77,17 @@ impl Files {
     ) -> Option<Result> {
         let result = self.dispatch(number, context, process)?;
         if context.has_changed {
-            for file in self.table.partners(context.args()[0]) {
+            let [a0, a1, a2, ..] = context.args();
+            let (from, to) = match number {
+                number::SENDFILE | number::TEE => (a0, a1),
+                number::SPLICE => (a0, a2),
+                _ => (a0, a0),
+            };
+            let mut partners = self.table.partners(from);
+            if to != from {
+                partners.extend(self.table.partners(to));
+            }
+            for file in partners {
                 self.note_change(file);
             }
         }
@@ -94,6 +114,9 @@ impl Files {
                 .and_then(|pieces| self.read(context, a0, &pieces, Some(a3))),
             number::PWRITEV => transfer::pieces(context, a1, a2)
                 .and_then(|pieces| self.write(context, a0, &pieces, Some(a3))),
+            number::SENDFILE => self.send_file(context),
+            number::COPY_FILE_RANGE => self.copy_range(context),
+            number::SPLICE | number::TEE => self.splice(context, number),
             number::LSEEK => self.seek(a0, a1, a2),
             number::FTRUNCATE => self.truncate(a0, a1),
             number::FALLOCATE => self.allocate(a0, a1, a2.checked_add(a3)),
@@ -116,6 +139,10 @@ impl Files {
             number::CLOSE_RANGE => self.close_range(context, a0, a1, a2),
             number::PIPE2 => self.pipe(context, a0, a1),
             number::EVENTFD2 => self.event(a0, a1),
+            number::TIMERFD_CREATE | number::TIMERFD_SETTIME | number::TIMERFD_GETTIME => {
+                self.timer_call(number, context)
+            }
+            number::MEMFD_CREATE => self.new_anonymous(context, a0, a1),
             number::PPOLL => self.poll(context),
             number::PSELECT6 => self.select(context),
             number::EPOLL_CREATE1 => self.new_epoll(a0),
@@ -124,6 +151,8 @@ impl Files {
             number::EPOLL_PWAIT2 => self.wait_for_events(context, true),
             number::FSTAT => self.stat(context, a0, a1),
             number::NEWFSTATAT => self.stat_at(context, process),
+            number::STATFS => self.stat_system(context, process),
+            number::FSTATFS => self.stat_open_system(context, a0, a1),
             number::STATX => self.statx(context, process),
             number::FACCESSAT | number::FACCESSAT2 => self.access(context, process),
             number::READLINKAT => self.read_link(context, process),
@@ -132,6 +161,7 @@ impl Files {
             number::FCHDIR => self.enter_open(a0),
             number::GETDENTS64 => self.list(context, a0, a1, a2),
             number::MKDIRAT | number::UNLINKAT | number::RENAMEAT2 => self.change(context, number),
+            number::MKNODAT => self.make_node(context),
             number::LINKAT | number::SYMLINKAT => self.link(context, number),
             number::DUP => self.table.duplicate(a0, 0),
             number::DUP3 => {

@@ -1,12 +1,13 @@
 //! Opening files, and their names.
 
 use super::on_disk::OnDisk;
+use super::regular::Regular;
 use super::table::{CLOEXEC, Open, OpenFile, READ_WRITE, WRITE_ONLY};
 use super::{Context, Errno, Files, Process, Result, number};
 use crate::kernel::synthetic::{self, Facts, Made};
 use crate::kernel::{Change, Kind, OpenMode, Opened, Status};
 
-const AT_FDCWD: u64 = -100i32 as u64;
+pub(super) const AT_FDCWD: u64 = -100i32 as u64;
 const AT_REMOVEDIR: u64 = 0x200;
 const DIRECTORY: u64 = 0o20_0000;
 const TRUNCATE: u64 = 0o1000;
@@ -71,16 +72,46 @@ impl Files {
             Some(Ok(Made::Descriptor(descriptor))) => return self.table.duplicate(descriptor, 0),
             Some(Ok(Made::Link(target))) => match self.made(context, process, &target) {
                 Some(made) => open_made(&target, made?, flags)?,
-                None => open_file(context, &target, flags)?,
+                None => self.open_file(context, &target, flags)?,
             },
             Some(made) => open_made(&name, made?, flags)?,
-            None => open_file(context, &name, flags)?,
+            None => self.open_file(context, &name, flags)?,
         };
         if flags & DIRECTORY != 0 && !matches!(open, Open::Folder(..)) {
             return Err(Errno::NOTDIR);
         }
         let shown = flags & !(CLOEXEC | 0o1700);
         self.table.add(OpenFile { open, flags: shown, status }, flags & CLOEXEC != 0)
+    }
+
+    fn open_file(
+        &mut self,
+        context: &mut Context<'_>,
+        name: &str,
+        flags: u64,
+    ) -> Result<(Open, Status)> {
+        const CREATE: u64 = 0o100;
+        const EXCLUSIVE: u64 = 0o200;
+        const APPEND: u64 = 0o2000;
+        let is_set = |flag| flags & flag != 0;
+        let mode = OpenMode {
+            read: flags & 3 != WRITE_ONLY,
+            write: flags & 3 != 0,
+            append: is_set(APPEND),
+            truncate: is_set(TRUNCATE),
+            create: is_set(CREATE),
+            create_new: is_set(CREATE) && is_set(EXCLUSIVE),
+        };
+        Ok(match context.host.open(name, mode)? {
+            Opened::File(file, status) => {
+                (Open::File(Regular::Disk(OnDisk::new(name, file))), status)
+            }
+            Opened::Folder(status, entries) => {
+                (Open::Folder(context.host.enter(name)?, entries, 0), status)
+            }
+            Opened::Pipe(_) if is_set(DIRECTORY) => return Err(Errno::NOTDIR),
+            Opened::Pipe(status) => (self.open_fifo(context, status, flags)?, status),
+        })
     }
 
     pub(super) fn read_link(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
@@ -240,27 +271,6 @@ const fn letter(kind: Kind) -> u8 {
 /// Whether an `openat` empties the file that it opens.
 pub(in crate::kernel) fn empties(context: &Context<'_>) -> bool {
     context.args()[2] & TRUNCATE != 0
-}
-
-fn open_file(context: &mut Context<'_>, name: &str, flags: u64) -> Result<(Open, Status)> {
-    const CREATE: u64 = 0o100;
-    const EXCLUSIVE: u64 = 0o200;
-    const APPEND: u64 = 0o2000;
-    let is_set = |flag| flags & flag != 0;
-    let mode = OpenMode {
-        read: flags & 3 != WRITE_ONLY,
-        write: flags & 3 != 0,
-        append: is_set(APPEND),
-        truncate: is_set(TRUNCATE),
-        create: is_set(CREATE),
-        create_new: is_set(CREATE) && is_set(EXCLUSIVE),
-    };
-    Ok(match context.host.open(name, mode)? {
-        Opened::File(file, status) => (Open::File(OnDisk::new(name, file)), status),
-        Opened::Folder(status, entries) => {
-            (Open::Folder(context.host.enter(name)?, entries, 0), status)
-        }
-    })
 }
 
 fn open_made(name: &str, made: Made, flags: u64) -> Result<(Open, Status)> {

@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 
 use super::Files;
+use super::regular::Regular;
 use super::table::{APPEND, Open, OpenFile, WRITE_ONLY};
 use crate::kernel::{Host, Kernel, Kind, OpenMode, Opened};
 
@@ -110,7 +111,7 @@ impl Files {
     /// That the names of open files still name them.
     fn check_names(&mut self, host: &mut dyn Host) -> Result<(), String> {
         for OpenFile { open, status, .. } in self.table.files_mut() {
-            let Open::File(file) = open else { continue };
+            let Open::File(Regular::Disk(file)) = open else { continue };
             let named = host.status(&file.name, true);
             if !named.is_ok_and(|named| named.inode == status.inode) {
                 return Err(format!(
@@ -124,7 +125,7 @@ impl Files {
 
     fn reopen(&mut self, host: &mut dyn Host) -> Result<(), String> {
         for OpenFile { open, flags, .. } in self.table.files_mut() {
-            if let Open::File(file) = open {
+            if let Open::File(Regular::Disk(file)) = open {
                 file.reopen(*flags, host).map_err(|error| format!("{}: {error}", file.name))?;
             }
         }

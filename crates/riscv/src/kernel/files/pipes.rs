@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use super::fifos::Fifo;
 use super::table::{CLOEXEC, NONBLOCK, Open, OpenFile, WRITE_ONLY, device};
 use super::{Context, Errno, Files, Result, Way};
 use crate::kernel::signals::{Info, SIGPIPE};
@@ -20,9 +21,41 @@ const ATOMIC: usize = 4096;
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Pipe {
     bytes: VecDeque<u8>,
+    /// One with a name is.
+    pub fifo: Option<Fifo>,
 }
 
 impl Pipe {
+    /// One with a name.
+    pub(super) fn named(fifo: Fifo) -> Pipe {
+        Pipe { fifo: Some(fifo), ..Pipe::default() }
+    }
+
+    /// Whether it has had a writer: readers of one with a name may come first.
+    pub(super) fn had_writer(&self) -> bool {
+        self.fifo.as_ref().is_none_or(|fifo| fifo.had_writer)
+    }
+
+    /// Whether somebody is about to open this end.
+    pub(super) fn is_opened(&self, way: Way) -> bool {
+        self.fifo.as_ref().is_some_and(|fifo| fifo.is_opened(way))
+    }
+
+    /// Bytes that it takes before its writers wait.
+    pub(super) fn room(&self) -> usize {
+        CAPACITY.saturating_sub(self.bytes.len())
+    }
+
+    /// The first bytes, which stay.
+    pub(super) fn first(&self, most: usize) -> Vec<u8> {
+        self.bytes.iter().copied().take(most).collect()
+    }
+
+    /// Takes the first bytes out.
+    pub(super) fn remove(&mut self, count: usize) {
+        self.bytes.drain(..count.min(self.bytes.len()));
+    }
+
     pub(super) fn is_readable(&self) -> bool {
         !self.bytes.is_empty()
     }
@@ -42,11 +75,10 @@ impl Files {
         if self.table.room() < 2 {
             return Err(Errno::MFILE);
         }
-        let pipe = self.table.new_pipe();
+        let pipe = self.table.new_pipe(Pipe::default());
         let mut ends = [0; 2];
-        for (end, (way, access)) in ends.iter_mut().zip([(Way::Read, 0), (Way::Write, WRITE_ONLY)])
-        {
-            let open = Open::Pipe(pipe, way);
+        for (end, access) in ends.iter_mut().zip([0, WRITE_ONLY]) {
+            let open = Open::Pipe(pipe);
             let flags_shown = access | flags & NONBLOCK;
             let inode = FIRST_INODE + u64::from(pipe);
             let status = Status { kind: Kind::Pipe, size: 0, inode };
@@ -82,7 +114,7 @@ impl Files {
         buffer: &mut [u8],
     ) -> Result<usize> {
         let has_writers = self.table.has_end(number, Way::Write);
-        let Pipe { bytes } = self.table.pipe(number)?;
+        let Pipe { bytes, .. } = self.table.pipe(number)?;
         if bytes.is_empty() && has_writers && !buffer.is_empty() {
             return Err(context.would_block(waits));
         }
@@ -104,15 +136,15 @@ impl Files {
             context.raised = Some(Info::by_write(SIGPIPE));
             return Err(Errno::PIPE);
         }
-        let Pipe { bytes } = self.table.pipe(number)?;
-        let room = CAPACITY.saturating_sub(bytes.len());
+        let pipe = self.table.pipe(number)?;
+        let room = pipe.room();
         let is_full = if buffer.len() <= ATOMIC { room < buffer.len() } else { room == 0 };
         if is_full {
             return Err(context.would_block(waits));
         }
         // A writer that waits writes all: the pipe grows for the time being.
         let count = if waits { buffer.len() } else { buffer.len().min(room) };
-        bytes.extend(&buffer[..count]);
+        pipe.bytes.extend(&buffer[..count]);
         context.has_changed |= count > 0;
         Ok(count)
     }

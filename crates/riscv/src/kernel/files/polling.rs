@@ -1,6 +1,6 @@
 //! Waiting for several files at once: `ppoll` and `pselect6`.
 
-use super::table::Open;
+use super::table::{Open, OpenFile};
 use super::{Context, Errno, Files, Result, Way};
 
 pub(super) const IN: u32 = 1;
@@ -22,19 +22,22 @@ impl Files {
             let writing = if writes { OUT | NORMAL_OUT } else { 0 };
             reading | writing
         };
-        Ok(match self.table.get(descriptor)? {
+        let file = self.table.file(descriptor)?;
+        let (reads, writes) = (file.permits(Way::Read), file.permits(Way::Write));
+        let OpenFile { open, .. } = file;
+        Ok(match open {
             Open::Input => able(true, false),
             Open::Output(_) => able(false, true),
             Open::Event { count, .. } => able(*count > 0, *count < u64::MAX - 1),
-            Open::Pipe(number, Way::Read) => {
+            Open::Timer(timer) => able(timer.is_readable(), false),
+            Open::Pipe(number) => {
                 let number = *number;
-                let hung_up = if self.table.has_end(number, Way::Write) { 0 } else { HUP };
-                able(self.table.pipe(number)?.is_readable(), false) | hung_up
-            }
-            Open::Pipe(number, Way::Write) => {
-                let number = *number;
-                let broken = if self.table.has_end(number, Way::Read) { 0 } else { ERR };
-                able(false, self.table.pipe(number)?.is_writable()) | broken
+                let has_writer = self.table.has_end(number, Way::Write);
+                let has_reader = self.table.has_end(number, Way::Read);
+                let pipe = self.table.pipe(number)?;
+                let hung_up = if !has_writer && pipe.had_writer() { HUP } else { 0 };
+                let broken = if has_reader { 0 } else { ERR };
+                able(reads && pipe.is_readable(), writes && pipe.is_writable()) | hung_up | broken
             }
             Open::Epoll(_) => able(self.has_events(descriptor)?, false),
             _ => able(true, true),

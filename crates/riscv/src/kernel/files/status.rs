@@ -1,10 +1,11 @@
 //! What programs learn of files.
 
-use super::names::made_status;
+use super::names::{AT_FDCWD, made_status};
+use super::regular::Regular;
 use super::table::{Open, OpenFile};
 use super::{Context, Errno, Files, Process, Result, number};
 use crate::kernel::misc::EPOCH_NS;
-use crate::kernel::synthetic::Made;
+use crate::kernel::synthetic::{Made, is_ours, normal};
 use crate::kernel::{Kind, Status};
 use crate::stack::USER;
 
@@ -42,7 +43,7 @@ impl Files {
     fn open_status(&mut self, descriptor: u64) -> Result<Status> {
         let OpenFile { open, status, .. } = self.table.file(descriptor)?;
         if let Open::File(file) = open {
-            status.size = file.metadata()?.len();
+            status.size = file.size_bytes()?;
         }
         Ok(*status)
     }
@@ -119,6 +120,97 @@ impl Files {
             false => Ok(0),
         }
     }
+}
+
+/// Kinds of file systems (`linux/magic.h`).
+const DISK: u64 = 0xef53;
+const MEMORY: u64 = 0x0102_1994;
+const PROCESSES: u64 = 0x9fa0;
+const SYSTEM: u64 = 0x6265_6572;
+const TERMINALS: u64 = 0x1cd1;
+const PIPES: u64 = 0x5049_5045;
+const NAMELESS: u64 = 0x0904_1934;
+
+/// The file system that a normal name of the kernel's is in.
+fn system_of(name: &str) -> u64 {
+    match name.split('/').nth(1) {
+        Some("proc") => PROCESSES,
+        Some("sys") => SYSTEM,
+        Some("dev") => MEMORY,
+        _ => DISK,
+    }
+}
+
+impl Files {
+    /// `statfs`.
+    pub(super) fn stat_system(
+        &mut self,
+        context: &mut Context<'_>,
+        process: &Process<'_>,
+    ) -> Result {
+        let [path, to, ..] = context.args();
+        let name = self.name(context, AT_FDCWD, path)?;
+        let system = match self.made(context, process, &name) {
+            Some(Ok(Made::Descriptor(descriptor))) => self.system(descriptor)?,
+            Some(Ok(Made::Link(target))) if !is_ours(&target) => {
+                context.host.status(&target, true)?;
+                DISK
+            }
+            Some(made) => made.map(|_| system_of(&normal(&name)))?,
+            None => {
+                context.host.status(&name, true)?;
+                DISK
+            }
+        };
+        write_system(context, to, system)
+    }
+
+    /// `fstatfs`.
+    pub(super) fn stat_open_system(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        to: u64,
+    ) -> Result {
+        let system = self.system(descriptor)?;
+        write_system(context, to, system)
+    }
+
+    /// The file system of an open file.
+    fn system(&mut self, descriptor: u64) -> Result {
+        Ok(match self.table.get(descriptor)? {
+            Open::File(Regular::Disk(_)) => DISK,
+            Open::Folder(name, ..) => system_of(name),
+            Open::Text(..) => PROCESSES,
+            Open::Input | Open::Output(_) => TERMINALS,
+            Open::Event { .. } | Open::Timer(_) | Open::Epoll(_) => NAMELESS,
+            Open::Pipe(number) => {
+                let number = *number;
+                if self.table.pipe(number)?.fifo.is_some() { DISK } else { PIPES }
+            }
+            _ => MEMORY,
+        })
+    }
+}
+
+/// Writes a `struct statfs` (`asm-generic/statfs.h`). The disk of the model's machine is empty.
+fn write_system(context: &mut Context<'_>, to: u64, system: u64) -> Result {
+    const BLOCK_BYTES: u64 = 4096;
+    const LONGEST_NAME: u64 = 255;
+    const DISK_BYTES: u64 = 1 << 40;
+    /// The flags are there.
+    const VALID: u64 = 0x20;
+    let bytes = match system {
+        DISK => DISK_BYTES,
+        MEMORY => context.host.memory_bytes(),
+        _ => 0,
+    };
+    let blocks = bytes / BLOCK_BYTES;
+    let mut words = [0; 15];
+    words[..7].copy_from_slice(&[system, BLOCK_BYTES, blocks, blocks, blocks, blocks, blocks]);
+    words[8..11].copy_from_slice(&[LONGEST_NAME, BLOCK_BYTES, VALID]);
+    context.write_words(to, &words)?;
+    Ok(0)
 }
 
 /// The number of the one device on which all files are.

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::epoll::Interests;
-use super::on_disk::OnDisk;
 use super::pipes::Pipe;
+use super::regular::Regular;
+use super::timer::Timer;
 use super::{Errno, Result, Way};
 use crate::kernel::saved::{Checked, require};
-use crate::kernel::synthetic::{FIRST_INODE, normal};
+use crate::kernel::synthetic::FIRST_INODE;
 use crate::kernel::{Entry, Kind, Status, Stream};
 
 /// Open files of a process, at most.
@@ -29,7 +30,7 @@ pub(super) const CLOEXEC: u64 = 0o200_0000;
 pub(super) enum Open {
     Input,
     Output(Stream),
-    File(OnDisk),
+    File(Regular),
     /// A text that the kernel has made up, and the place of the next byte.
     Text(Vec<u8>, usize),
     Null,
@@ -38,12 +39,13 @@ pub(super) enum Open {
     Random,
     /// A folder by its name without links, what is in it, and the place of the next entry.
     Folder(String, Vec<Entry>, usize),
-    /// An end of the pipe with this number.
-    Pipe(u32, Way),
+    /// An end of the pipe with this number, or both: the flags say which.
+    Pipe(u32),
     Event {
         count: u64,
         one_by_one: bool,
     },
+    Timer(Timer),
     Epoll(Interests),
 }
 
@@ -54,6 +56,16 @@ pub(super) struct OpenFile {
     /// Flags of `open` that `fcntl` shows.
     pub flags: u64,
     pub status: Status,
+}
+
+impl OpenFile {
+    /// Whether it was opened for that.
+    pub(super) const fn permits(&self, way: Way) -> bool {
+        match way {
+            Way::Read => self.flags & 3 != WRITE_ONLY,
+            Way::Write => self.flags & 3 != 0,
+        }
+    }
 }
 
 /// What a number of a process's descriptors stands for.
@@ -131,11 +143,15 @@ impl Table {
     fn check_file(&self, file: &OpenFile) -> Checked {
         const LONGEST_NAME: usize = 255;
         match &file.open {
-            Open::Pipe(number, _) => require(self.pipes.contains_key(number), || {
+            Open::Pipe(number) => require(self.pipes.contains_key(number), || {
                 format!("open: there is no pipe {number}")
             }),
             Open::Event { count, .. } => {
                 require(*count < u64::MAX, || format!("open.count: is {count}, which is too many"))
+            }
+            Open::Timer(timer) => timer.check(),
+            Open::File(Regular::Memory(file)) => {
+                file.check().map_err(|wrong| format!("open.{wrong}"))
             }
             Open::Folder(_, entries, _) => {
                 let is_short = |entry: &Entry| entry.name.len() <= LONGEST_NAME;
@@ -226,12 +242,9 @@ impl Table {
         let Descriptor { file, .. } = *self.slot(descriptor)?;
         self.descriptors[descriptor as u32 as usize] = None;
         if !self.is_used(file)
-            && let Some(OpenFile { open: Open::Pipe(number, _), .. }) = self.files.remove(&file)
+            && let Some(OpenFile { open: Open::Pipe(number), .. }) = self.files.remove(&file)
         {
-            let has_end = [Way::Read, Way::Write].iter().any(|&way| self.has_end(number, way));
-            if !has_end {
-                self.pipes.remove(&number);
-            }
+            self.forget_pipe(number);
         }
         Ok(())
     }
@@ -240,14 +253,15 @@ impl Table {
     pub(super) fn link(&mut self, descriptor: u64) -> Result<String> {
         Ok(match self.get(descriptor)? {
             Open::Input | Open::Output(_) => "/dev/tty".to_owned(),
-            Open::File(file) => normal(file.name()),
+            Open::File(file) => file.shown_name(),
             Open::Folder(name, ..) => name.clone(),
             Open::Null => "/dev/null".to_owned(),
             Open::Zero => "/dev/zero".to_owned(),
             Open::Full => "/dev/full".to_owned(),
             Open::Random => "/dev/urandom".to_owned(),
-            Open::Pipe(number, _) => format!("pipe:[{number}]"),
+            Open::Pipe(number) => format!("pipe:[{number}]"),
             Open::Event { .. } => "anon_inode:[eventfd]".to_owned(),
+            Open::Timer(_) => "anon_inode:[timerfd]".to_owned(),
             Open::Epoll(_) => "anon_inode:[eventpoll]".to_owned(),
             // Which of its files a text is, is not kept.
             Open::Text(..) => "/proc".to_owned(),
@@ -281,25 +295,69 @@ impl Table {
         used.map(|(number, _)| number).filter(is_within).collect()
     }
 
-    pub(super) fn new_pipe(&mut self) -> u32 {
+    /// The number that the next open file, or pipe, gets.
+    pub(super) const fn next_number(&self) -> u32 {
+        self.last + 1
+    }
+
+    pub(super) fn new_pipe(&mut self, pipe: Pipe) -> u32 {
         self.last += 1;
-        self.pipes.insert(self.last, Pipe::default());
+        self.pipes.insert(self.last, pipe);
         self.last
+    }
+
+    /// Forgets a pipe that nobody has open.
+    pub(super) fn forget_pipe(&mut self, number: u32) {
+        let has_end = [Way::Read, Way::Write].iter().any(|&way| self.has_end(number, way));
+        if !has_end {
+            self.pipes.remove(&number);
+        }
+    }
+
+    pub(super) fn pipes_mut(&mut self) -> impl Iterator<Item = (u32, &mut Pipe)> {
+        self.pipes.iter_mut().map(|(&number, pipe)| (number, pipe))
     }
 
     pub(super) fn pipe(&mut self, number: u32) -> Result<&mut Pipe> {
         self.pipes.get_mut(&number).ok_or(Errno::BADF)
     }
 
-    /// Whether this end of a pipe is open somewhere.
+    /// Whether this end of a pipe is open somewhere, or about to be.
     pub(super) fn has_end(&self, number: u32, way: Way) -> bool {
-        let is_end =
-            |file: &OpenFile| matches!(file.open, Open::Pipe(n, w) if (n, w) == (number, way));
-        self.files.values().any(is_end)
+        let is_end = |file: &OpenFile| {
+            matches!(file.open, Open::Pipe(n) if n == number) && file.permits(way)
+        };
+        let is_opened = self.pipes.get(&number).is_some_and(|pipe| pipe.is_opened(way));
+        is_opened || self.files.values().any(is_end)
     }
 
     pub(super) fn files_mut(&mut self) -> impl Iterator<Item = &mut OpenFile> {
         self.files.values_mut()
+    }
+
+    pub(super) fn timers(&self) -> impl Iterator<Item = &Timer> {
+        self.files.values().filter_map(|file| match &file.open {
+            Open::Timer(timer) => Some(timer),
+            _ => None,
+        })
+    }
+
+    /// Counts timers that are due; returns the numbers of their files.
+    pub(super) fn tick(&mut self, now_ns: u64) -> Vec<u32> {
+        let due = self.files.iter_mut().filter_map(|(&number, file)| match &mut file.open {
+            Open::Timer(timer) => timer.tick(now_ns).then_some(number),
+            _ => None,
+        });
+        due.collect()
+    }
+
+    /// Bytes of memory that files in memory take.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let held = self.files.values().map(|file| match &file.open {
+            Open::File(Regular::Memory(file)) => file.held_bytes(),
+            _ => 0,
+        });
+        held.sum()
     }
 
     pub(super) fn for_each_epoll(&mut self, mut change: impl FnMut(&mut Interests)) {
@@ -314,11 +372,11 @@ impl Table {
     pub(super) fn partners(&mut self, descriptor: u64) -> Vec<u32> {
         let Ok(Descriptor { file, .. }) = self.slot(descriptor).copied() else { return Vec::new() };
         let number = match self.files.get(&file) {
-            Some(OpenFile { open: Open::Pipe(number, _), .. }) => *number,
+            Some(OpenFile { open: Open::Pipe(number), .. }) => *number,
             _ => return vec![file],
         };
         let is_end =
-            |(_, file): &(&u32, &OpenFile)| matches!(file.open, Open::Pipe(n, _) if n == number);
+            |(_, file): &(&u32, &OpenFile)| matches!(file.open, Open::Pipe(n) if n == number);
         self.files.iter().filter(is_end).map(|(&file, _)| file).collect()
     }
 }

@@ -1,18 +1,17 @@
 //! Reading and writing.
 
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
+use std::io::SeekFrom;
 
 use super::pipes::{read_event, write_event};
-use super::table::{APPEND, NONBLOCK, Open, OpenFile, WRITE_ONLY};
+use super::table::{APPEND, NONBLOCK, Open, OpenFile};
 use super::{Context, Errno, Files, Result, Way};
 use crate::kernel::misc;
 
 /// The most that one call moves, as for Linux; buffers of the kernel need not be larger.
-const MOST_BYTES: u64 = 0x7fff_f000;
+pub(super) const MOST_BYTES: u64 = 0x7fff_f000;
 
 /// Bytes moved at once: the size of the kernel's buffer.
-const CHUNK: u64 = 1 << 20;
+pub(super) const CHUNK: u64 = 1 << 20;
 
 /// Pieces of `readv` and `writev`, at most (`IOV_MAX`).
 const MOST_PIECES: u64 = 1024;
@@ -48,12 +47,7 @@ impl Files {
         at: Option<u64>,
         way: Way,
     ) -> Result {
-        let flags = self.table.file(descriptor)?.flags;
-        let wrong = match way {
-            Way::Read => flags & 3 == WRITE_ONLY,
-            Way::Write => flags & 3 == 0,
-        };
-        if wrong {
+        if !self.table.file(descriptor)?.permits(way) {
             return Err(Errno::BADF);
         }
         if at.is_some_and(|at| at > i64::MAX as u64) {
@@ -97,11 +91,24 @@ impl Files {
         at: Option<u64>,
     ) -> Result {
         let mut buffer = vec![0; length as usize];
+        let count = self.fetch(context, descriptor, &mut buffer, at)?;
+        context.memory.write(to, &buffer[..count])?;
+        Ok(count as u64)
+    }
+
+    /// Reads into a buffer of the kernel, from the place `at` of a file if it is given.
+    pub(super) fn fetch(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        buffer: &mut [u8],
+        at: Option<u64>,
+    ) -> Result<usize> {
         let OpenFile { open, flags, .. } = self.table.file(descriptor)?;
         let waits = *flags & NONBLOCK == 0;
-        let count = match (open, at) {
-            (Open::File(file), None) => file.read(&mut buffer)?,
-            (Open::File(file), Some(at)) => file.read_at(&mut buffer, at)?,
+        Ok(match (open, at) {
+            (Open::File(file), None) => file.read(buffer)?,
+            (Open::File(file), Some(at)) => file.read_at(buffer, at)?,
             (Open::Text(text, next), _) => {
                 let from = at.map_or(*next, |at| at as usize).min(text.len());
                 let count = buffer.len().min(text.len() - from);
@@ -112,24 +119,23 @@ impl Files {
             (Open::Null, _) => 0,
             (Open::Zero | Open::Full, _) => buffer.len(),
             (Open::Random, _) => {
-                misc::fill_random(&mut self.random, &mut buffer);
+                misc::fill_random(&mut self.random, buffer);
                 buffer.len()
             }
             (Open::Folder(..), _) => return Err(Errno::ISDIR),
             (_, Some(_)) => return Err(Errno::SPIPE),
-            (Open::Input, _) => context.host.input(&mut buffer)?,
+            (Open::Input, _) => context.host.input(buffer)?,
             (Open::Output(_), _) => return Err(Errno::BADF),
-            (Open::Pipe(number, _), _) => {
+            (Open::Pipe(number), _) => {
                 let pipe = (*number, waits);
-                self.read_pipe(context, pipe, &mut buffer)?
+                self.read_pipe(context, pipe, buffer)?
             }
             (Open::Event { count, one_by_one }, _) => {
-                read_event(context, (count, *one_by_one), waits, &mut buffer)?
+                read_event(context, (count, *one_by_one), waits, buffer)?
             }
+            (Open::Timer(timer), _) => timer.read(context, waits, buffer)?,
             (Open::Epoll(_), _) => return Err(Errno::INVAL),
-        };
-        context.memory.write(to, &buffer[..count])?;
-        Ok(count as u64)
+        })
     }
 
     fn write_step(
@@ -141,6 +147,22 @@ impl Files {
     ) -> Result {
         let mut buffer = vec![0; length as usize];
         context.memory.read(from, &mut buffer)?;
+        self.put(context, descriptor, &buffer, at).map(|count| count as u64)
+    }
+
+    /// Writes from a buffer of the kernel, to the place `at` of a file if it is given.
+    pub(super) fn put(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        buffer: &[u8],
+        at: Option<u64>,
+    ) -> Result<usize> {
+        let is_in_memory =
+            matches!(self.table.get(descriptor)?, Open::File(file) if file.is_in_memory());
+        if is_in_memory && buffer.len() as u64 > self.room(context) {
+            return Err(Errno::NOSPC);
+        }
         let OpenFile { open, flags, .. } = self.table.file(descriptor)?;
         let waits = *flags & NONBLOCK == 0;
         match (open, at) {
@@ -148,26 +170,24 @@ impl Files {
                 if *flags & APPEND != 0 {
                     to.seek(SeekFrom::End(0))?;
                 }
-                to.write_all(&buffer)?;
+                to.write(buffer)?;
             }
-            (Open::File(to), Some(at)) => to.write_all_at(&buffer, at)?,
+            (Open::File(to), Some(at)) => to.write_at(buffer, at)?,
             (Open::Null | Open::Zero | Open::Random, _) => {}
             (Open::Full, _) => return Err(Errno::NOSPC),
             (Open::Text(..), _) => return Err(Errno::ACCES),
             (Open::Folder(..), _) => return Err(Errno::BADF),
             (_, Some(_)) => return Err(Errno::SPIPE),
             (Open::Input, _) => return Err(Errno::BADF),
-            (Open::Output(stream), _) => context.host.output(*stream, &buffer)?,
-            (Open::Pipe(number, _), _) => {
+            (Open::Output(stream), _) => context.host.output(*stream, buffer)?,
+            (Open::Pipe(number), _) => {
                 let pipe = (*number, waits);
-                return self.write_pipe(context, pipe, &buffer).map(|count| count as u64);
+                return self.write_pipe(context, pipe, buffer);
             }
-            (Open::Event { count, .. }, _) => {
-                return write_event(context, count, waits, &buffer).map(|count| count as u64);
-            }
-            (Open::Epoll(_), _) => return Err(Errno::INVAL),
+            (Open::Event { count, .. }, _) => return write_event(context, count, waits, buffer),
+            (Open::Timer(_) | Open::Epoll(_), _) => return Err(Errno::INVAL),
         }
-        Ok(length)
+        Ok(buffer.len())
     }
 
     pub(super) fn seek(&mut self, descriptor: u64, offset: u64, whence: u64) -> Result {
@@ -207,10 +227,10 @@ impl Files {
 
     pub(super) fn truncate(&mut self, descriptor: u64, length: u64) -> Result {
         let file = self.table.file(descriptor)?;
-        match &file.open {
+        match &mut file.open {
             Open::File(_) if file.flags & 3 == 0 => Err(Errno::INVAL),
             Open::File(open) if length <= i64::MAX as u64 => {
-                open.set_len(length)?;
+                open.set_size(length)?;
                 Ok(0)
             }
             _ => Err(Errno::INVAL),
@@ -221,11 +241,11 @@ impl Files {
     pub(super) fn allocate(&mut self, descriptor: u64, mode: u64, end: Option<u64>) -> Result {
         let file = self.table.file(descriptor)?;
         let end = end.filter(|&end| end <= i64::MAX as u64).ok_or(Errno::INVAL)?;
-        match &file.open {
+        match &mut file.open {
             _ if file.flags & 3 == 0 => Err(Errno::BADF),
             Open::File(open) if mode == 0 => {
-                if open.metadata()?.len() < end {
-                    open.set_len(end)?;
+                if open.size_bytes()? < end {
+                    open.set_size(end)?;
                 }
                 Ok(0)
             }

@@ -65,15 +65,19 @@ fn shown(name: &str) -> &'static [Argument] {
             &[(0, "fd", Number), (2, "bytes", Number)]
         }
         "readv" | "writev" | "preadv" | "pwritev" => &[(0, "fd", Number), (2, "buffers", Number)],
-        "close" | "fstat" | "fsync" | "fdatasync" | "dup" | "dup3" | "flock" | "fchdir" => {
-            &[(0, "fd", Number)]
+        "close" | "fstat" | "fstatfs" | "fsync" | "fdatasync" | "dup" | "dup3" | "flock"
+        | "fchdir" | "timerfd_settime" | "timerfd_gettime" => &[(0, "fd", Number)],
+        "sendfile" => &[(0, "to", Number), (1, "from", Number), (3, "bytes", Number)],
+        "splice" | "copy_file_range" => {
+            &[(0, "from", Number), (2, "to", Number), (4, "bytes", Number)]
         }
+        "tee" => &[(0, "from", Number), (1, "to", Number), (2, "bytes", Number)],
         "lseek" | "ftruncate" => &[(0, "fd", Number), (1, "offset", Number)],
         "fcntl" | "ioctl" => &[(0, "fd", Number), (1, "command", Number)],
-        "openat" | "newfstatat" | "faccessat" | "readlinkat" | "mkdirat" | "unlinkat" | "statx" => {
-            &[(1, "path", Text)]
-        }
-        "chdir" => &[(0, "path", Text)],
+        "openat" | "newfstatat" | "faccessat" | "readlinkat" | "mkdirat" | "mknodat"
+        | "unlinkat" | "statx" => &[(1, "path", Text)],
+        "chdir" | "statfs" => &[(0, "path", Text)],
+        "memfd_create" => &[(0, "name", Text)],
         "futex" => &[(1, "operation", Futex), (0, "address", Address), (2, "value", Number)],
         "nanosleep" => &[(0, "time", Time)],
         "clock_nanosleep" => &[(2, "time", Time)],

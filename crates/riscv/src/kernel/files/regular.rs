@@ -1,0 +1,98 @@
+//! Files that are sequences of bytes: of the host, or in memory.
+
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+
+use serde::{Deserialize, Serialize};
+
+use super::anonymous::Anonymous;
+use super::on_disk::OnDisk;
+use crate::kernel::synthetic::normal;
+
+/// An open file.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Regular {
+    Disk(OnDisk),
+    Memory(Anonymous),
+}
+
+impl Regular {
+    /// Its normal name, which one in memory has for shows only.
+    pub(super) fn shown_name(&self) -> String {
+        match self {
+            Regular::Disk(file) => normal(file.name()),
+            Regular::Memory(file) => file.name().to_owned(),
+        }
+    }
+
+    pub(super) const fn is_in_memory(&self) -> bool {
+        matches!(self, Regular::Memory(_))
+    }
+
+    pub(super) fn size_bytes(&self) -> io::Result<u64> {
+        match self {
+            Regular::Disk(file) => Ok(file.metadata()?.len()),
+            Regular::Memory(file) => Ok(file.size_bytes()),
+        }
+    }
+
+    pub(super) fn set_size(&mut self, size_bytes: u64) -> io::Result<()> {
+        match self {
+            Regular::Disk(file) => file.set_len(size_bytes),
+            Regular::Memory(file) => {
+                file.set_size(size_bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// The next byte to be read or written.
+    pub(super) fn position(&mut self) -> io::Result<u64> {
+        match self {
+            Regular::Disk(file) => file.stream_position(),
+            Regular::Memory(file) => Ok(file.position()),
+        }
+    }
+
+    pub(super) fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match self {
+            Regular::Disk(file) => file.seek(to),
+            Regular::Memory(file) => file.seek(to),
+        }
+    }
+
+    pub(super) fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        match self {
+            Regular::Disk(file) => file.read_at(buffer, at),
+            Regular::Memory(file) => Ok(file.read_at(buffer, at)),
+        }
+    }
+
+    pub(super) fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+        match self {
+            Regular::Disk(file) => file.write_all_at(bytes, at),
+            Regular::Memory(file) => file.write_at(bytes, at),
+        }
+    }
+
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Regular::Disk(file) => file.read(buffer),
+            Regular::Memory(file) => {
+                let count = file.read_at(buffer, file.position());
+                file.seek(SeekFrom::Current(count as i64))?;
+                Ok(count)
+            }
+        }
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Regular::Disk(file) => file.write_all(bytes),
+            Regular::Memory(file) => {
+                file.write_at(bytes, file.position())?;
+                file.seek(SeekFrom::Current(bytes.len() as i64)).map(|_| ())
+            }
+        }
+    }
+}
