@@ -11,12 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use super::ExecError;
 use super::device::{ENODEV, ENOMEM, ENOSPC, Result};
-use super::pages::{Pages, User, image};
+use super::pages::{Pages, User, clear, image};
 use crate::chip::Chip;
 use crate::chip::front::CONTEXT;
 use crate::chip::layout::{BLOCK_BYTES, SEGMENT_LINE};
 use crate::chip::ni::Ni;
 use crate::sonuma::ct::QueuePair;
+use crate::sonuma::driver::Rings;
 
 /// The place of a context's segment in the process.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -30,15 +31,52 @@ pub struct Segment {
 #[derive(Clone, Copy, Debug)]
 pub struct Queues {
     id: Id,
-    /// The pages mapped for it: addresses and sizes in bytes.
-    mapped: [(u64, u64); 2],
+    mapped: [Mapped; 2],
     pub addresses: [u64; 2],
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Id {
-    Rmc(QpId),
+    Rmc(QpId, QueuePair),
     Tile(u16),
+}
+
+/// The pages on which a process has a queue.
+#[derive(Clone, Copy, Debug)]
+struct Mapped {
+    address: u64,
+    /// Physical address of the first of them.
+    phys: u64,
+    bytes: u64,
+}
+
+/// Addresses that were reserved for queues of queue pairs that are gone, for queues of others. A range of addresses
+/// begins at a page of the node and has no other page of it in part.
+#[derive(Clone, Debug, Default)]
+pub struct Spare(Vec<(u64, u64)>);
+
+impl Spare {
+    /// Addresses of the ranges of one page each.
+    pub fn pages(&self) -> Vec<u64> {
+        let of_a_page = self.0.iter().filter(|&&(_, bytes)| bytes == PAGE);
+        of_a_page.map(|&(address, _)| address).collect()
+    }
+
+    /// From ranges of a page each, on a machine whose nodes have pages of so many bytes.
+    pub fn of_pages(addresses: &[u64], page_bytes: u64) -> Spare {
+        let fit = addresses.iter().filter(|&address| address % page_bytes == 0);
+        Spare(fit.map(|&address| (address, PAGE)).collect())
+    }
+
+    fn take(&mut self, bytes: u64) -> Option<u64> {
+        let bytes = bytes.next_multiple_of(PAGE);
+        let at = self.0.iter().position(|&(_, spare)| spare == bytes)?;
+        Some(self.0.swap_remove(at).0)
+    }
+
+    fn put(&mut self, address: u64, bytes: u64) {
+        self.0.push((address, bytes.next_multiple_of(PAGE)));
+    }
 }
 
 /// Opens the node's segment of a context.
@@ -94,35 +132,42 @@ pub fn close(ctx_id: u16, status: Status, user: &mut User<'_>) {
 pub fn attach(
     ctx_id: u16,
     core: u16,
-    entries: u16,
-    rights: Rights,
+    (entries, rights): (u16, Rights),
     kernel: &mut Kernel,
+    spare: &mut Spare,
     user: &mut User<'_>,
 ) -> Result<Queues> {
     let (id, phys) = match user.chip.ni {
         Ni::Sonuma(_) => attach_to_rmc(ctx_id, entries, rights, user)?,
         _ => attach_to_tile(core, entries, rights, user.chip)?,
     };
-    let mut queues = Queues { id, mapped: [(0, 0); 2], addresses: [0; 2] };
+    let nowhere = Mapped { address: 0, phys: 0, bytes: 0 };
+    let mut queues = Queues { id, mapped: [nowhere; 2], addresses: [0; 2] };
     let entry_bytes = [WQ_ENTRY_BYTES, CQ_ENTRY_BYTES];
     for (queue, (phys, entry_bytes)) in phys.into_iter().zip(entry_bytes).enumerate() {
         let within = phys % PAGE;
-        let bytes = within + u64::from(entries) * entry_bytes as u64;
+        let bytes = u64::from(entries) * entry_bytes as u64;
+        clear(user.chip, phys..phys + bytes);
+        let (phys, bytes) = (phys - within, within + bytes);
         // A page of the node for itself: the RMC cannot translate one that is a queue in part.
-        let address = reserve(bytes, kernel, user.pages)?;
-        Pages::map_physical(user.chip, address, phys - within, bytes, Permissions::READ_WRITE);
-        queues.mapped[queue] = (address, bytes);
+        let reserved = spare.take(bytes).map_or_else(|| reserve(bytes, kernel, user.pages), Ok);
+        let address = reserved.inspect_err(|_| detach(ctx_id, &queues, spare, user))?;
+        Pages::map_physical(user.chip, address, phys, bytes, Permissions::READ_WRITE);
+        queues.mapped[queue] = Mapped { address, phys, bytes };
         queues.addresses[queue] = address + within;
     }
     Ok(queues)
 }
 
-pub fn detach(queues: &Queues, user: &mut User<'_>) {
+/// Destroys a queue pair. Its memory, addresses and entry of the context's list are for others: the RMC still answers
+/// its operations under way, and completes none of them.
+pub fn detach(ctx_id: u16, queues: &Queues, spare: &mut Spare, user: &mut User<'_>) {
     match queues.id {
-        Id::Rmc(id) => {
+        Id::Rmc(id, place) => {
             if let Ni::Sonuma(node) = &mut user.chip.ni {
                 node.rmc.detach(id);
                 user.chip.wires.ni_next = true;
+                user.pages.driver.remove_queues(ctx_id, &place, image(user.chip));
             }
         }
         Id::Tile(core) => {
@@ -132,8 +177,13 @@ pub fn detach(queues: &Queues, user: &mut User<'_>) {
             }
         }
     }
-    for (address, bytes) in queues.mapped {
-        Pages::unmap_physical(user.chip, address, bytes);
+    for Mapped { address, phys, bytes } in queues.mapped {
+        // Programs may have mapped something else there.
+        let is_there = user.chip.wires.mmu.page(address).is_some_and(|page| page.phys == phys);
+        if is_there && bytes > 0 {
+            Pages::unmap_physical(user.chip, address, bytes);
+            spare.put(address, bytes);
+        }
     }
 }
 
@@ -147,7 +197,7 @@ pub fn notifications(ctx_id: u16, chip: &Chip) -> u64 {
 
 /// Parameters of a queue pair of the RMC, and the positions in its rings.
 pub fn position(queues: &Queues, chip: &Chip) -> Option<(QpConfig, [Cursor; 2])> {
-    let (Ni::Sonuma(node), Id::Rmc(id)) = (&chip.ni, queues.id) else { return None };
+    let (Ni::Sonuma(node), Id::Rmc(id, _)) = (&chip.ni, queues.id) else { return None };
     node.rmc.position(id)
 }
 
@@ -189,20 +239,20 @@ pub fn reattach(
         ExecError::Checkpoint(why.to_owned())
     };
     let entry_bytes = [WQ_ENTRY_BYTES, CQ_ENTRY_BYTES];
-    let (mut phys, mut mapped) = ([0; 2], [(0, 0); 2]);
+    let (mut phys, mut mapped) = ([0; 2], [Mapped { address: 0, phys: 0, bytes: 0 }; 2]);
     for (queue, address) in addresses.into_iter().enumerate() {
         let within = address % PAGE;
         let page = user.chip.wires.mmu.page(address - within).ok_or_else(wrong)?;
         phys[queue] = page.phys + within;
         let bytes = u64::from(entries) * entry_bytes[queue] as u64;
-        mapped[queue] = (address - within, within + bytes);
+        mapped[queue] =
+            Mapped { address: address - within, phys: page.phys, bytes: within + bytes };
     }
     let place = QueuePair { wq: phys[0], cq: phys[1], size: entries, rights };
-    if !user.pages.driver.has_room_for_queues(ctx_id, image(user.chip)) {
+    if !user.pages.driver.list_queues(ctx_id, &place, image(user.chip)) {
         let why = "memory.size_bytes: the queues of the checkpoint do not fit; give the nodes more";
         return Err(ExecError::Machine(why.to_owned()));
     }
-    user.pages.driver.list_queues(ctx_id, &place, image(user.chip));
     let Ni::Sonuma(node) = &mut user.chip.ni else { return Err(wrong()) };
     let id = node.rmc.attach_at(ctx_id, place, cursors).ok_or_else(|| {
         let why =
@@ -210,7 +260,7 @@ pub fn reattach(
         ExecError::Machine(why.to_owned())
     })?;
     user.chip.wires.ni_next = true;
-    Ok(Queues { id: Id::Rmc(id), mapped, addresses })
+    Ok(Queues { id: Id::Rmc(id, place), mapped, addresses })
 }
 
 fn attach_to_rmc(
@@ -219,14 +269,20 @@ fn attach_to_rmc(
     rights: Rights,
     user: &mut User<'_>,
 ) -> Result<(Id, [u64; 2])> {
-    if !user.pages.driver.has_room_for_queues(ctx_id, image(user.chip)) {
+    let (User { pages, chip }, shape) = (user, (entries, rights));
+    let Ni::Sonuma(node) = &mut chip.ni else { return Err(ENODEV) };
+    let image = chip.wires.image.as_mut().ok_or(ENODEV)?;
+    let are_quiet = |rings: &Rings| {
+        let [_, cq] = rings.ranges();
+        !node.rmc.has_store_to(&(cq.start / BLOCK_BYTES..cq.end / BLOCK_BYTES))
+    };
+    let queues = pages.driver.add_queues(ctx_id, shape, are_quiet, image).ok_or(ENOSPC)?;
+    let Some(id) = node.rmc.attach(ctx_id, queues) else {
+        pages.driver.remove_queues(ctx_id, &queues, image);
         return Err(ENOSPC);
-    }
-    let queues = user.pages.driver.add_queues(ctx_id, entries, rights, image(user.chip));
-    let Ni::Sonuma(node) = &mut user.chip.ni else { return Err(ENODEV) };
-    let id = node.rmc.attach(ctx_id, queues).ok_or(ENOSPC)?;
-    user.chip.wires.ni_next = true;
-    Ok((Id::Rmc(id), [queues.wq, queues.cq]))
+    };
+    chip.wires.ni_next = true;
+    Ok((Id::Rmc(id, queues), [queues.wq, queues.cq]))
 }
 
 fn attach_to_tile(
@@ -237,14 +293,6 @@ fn attach_to_tile(
 ) -> Result<(Id, [u64; 2])> {
     let layout = &chip.wires.layout;
     let lines = [layout.wq_line(core, 0), layout.cq_line(core, 0)];
-    let entry_bytes = [WQ_ENTRY_BYTES, CQ_ENTRY_BYTES];
-    for (line, entry_bytes) in lines.into_iter().zip(entry_bytes) {
-        let blocks = (u64::from(entries) * entry_bytes as u64).div_ceil(BLOCK_BYTES);
-        for line in line..line + blocks {
-            *image(chip).block_mut(line) = [0; 8];
-            chip.changed_by_system(line);
-        }
-    }
     let Chip { wires, tiles, ni, .. } = chip;
     let Ni::QueuePairs(ni) = ni else { return Err(ENODEV) };
     match ni.attach(core, u32::from(entries), rights, tiles, wires) {

@@ -3,13 +3,15 @@
 
 mod saved;
 
+use std::collections::BTreeMap;
+
 use rackmem_abi::Status;
 use rackmem_riscv::kernel::{Kernel, UserMemory};
 use rackmem_riscv::space::{PAGE, Permissions};
 use rackmem_rmc::Rights;
 use serde::{Deserialize, Serialize};
 
-use super::controller::{self, Queues, Segment};
+use super::controller::{self, Queues, Segment, Spare};
 use super::pages::User;
 use crate::chip::Chip;
 use crate::engine::Cycle;
@@ -71,7 +73,10 @@ pub struct Device {
     nodes: u16,
     joined: Vec<Option<Segment>>,
     /// By handle: context and queues.
-    queue_pairs: Vec<Option<(u16, Queues)>>,
+    queue_pairs: BTreeMap<u64, (u16, Queues)>,
+    /// The handle of the next queue pair: none is used again.
+    next_handle: u64,
+    pub spare: Spare,
     /// Whether a node has joined a context, by context.
     peers: Vec<Vec<bool>>,
     ended: Vec<bool>,
@@ -88,7 +93,9 @@ impl Device {
             nid,
             nodes,
             joined: vec![None; usize::from(contexts)],
-            queue_pairs: Vec::new(),
+            queue_pairs: BTreeMap::new(),
+            next_handle: 0,
+            spare: Spare::default(),
             peers: vec![vec![false; usize::from(nodes)]; usize::from(contexts)],
             ended: vec![false; usize::from(nodes)],
             arriving: Vec::new(),
@@ -120,7 +127,7 @@ impl Device {
     pub fn is_unused(&self) -> bool {
         let has_peers = self.peers.iter().flatten().any(|&has_joined| has_joined);
         let is_alone = !has_peers && !self.ended.contains(&true) && self.arriving.is_empty();
-        is_alone && self.joined.iter().all(Option::is_none) && self.queue_pairs.is_empty()
+        is_alone && self.joined.iter().all(Option::is_none) && self.next_handle == 0
     }
 
     /// A notice of another driver arrives at a cycle to come.
@@ -192,12 +199,15 @@ impl Device {
 
     /// Takes a context off the tables, and its queue pairs.
     fn leave(&mut self, ctx_id: u64, status: Status, user: &mut User<'_>) -> Segment {
-        for pair in &mut self.queue_pairs {
-            if let Some((_, queues)) = pair.take_if(|(ctx, _)| u64::from(*ctx) == ctx_id) {
-                controller::detach(&queues, user);
-            }
+        let ctx = ctx_id as u16;
+        let (left, others) = std::mem::take(&mut self.queue_pairs)
+            .into_iter()
+            .partition::<BTreeMap<_, _>, _>(|(_, (of, _))| *of == ctx);
+        self.queue_pairs = others;
+        for (_, queues) in left.values() {
+            controller::detach(ctx, queues, &mut self.spare, user);
         }
-        controller::close(ctx_id as u16, status, user);
+        controller::close(ctx, status, user);
         self.joined[ctx_id as usize].take().expect("only contexts that were joined are left")
     }
 
@@ -216,16 +226,21 @@ impl Device {
         }
         let rights = if flags & READ_ONLY != 0 { Rights::ReadOnly } else { Rights::ReadWrite };
         let ctx = ctx_id as u16;
-        let queues = controller::attach(ctx, core, entries as u16, rights, kernel, user)?;
-        let handle = self.queue_pairs.len() as u64;
-        self.queue_pairs.push(Some((ctx, queues)));
-        put(user, out, &[queues.addresses[0], queues.addresses[1], handle])
+        let (shape, spare) = ((entries as u16, rights), &mut self.spare);
+        let queues = controller::attach(ctx, core, shape, kernel, spare, user)?;
+        let handle = self.next_handle;
+        self.next_handle += 1;
+        self.queue_pairs.insert(handle, (ctx, queues));
+        let told = put(user, out, &[queues.addresses[0], queues.addresses[1], handle]);
+        if told.is_err() {
+            self.destroy(handle, user)?;
+        }
+        told
     }
 
     fn destroy(&mut self, handle: u64, user: &mut User<'_>) -> Result {
-        let pair = self.queue_pairs.get_mut(handle as usize).and_then(Option::take);
-        let (_, queues) = pair.ok_or(ENOENT)?;
-        controller::detach(&queues, user);
+        let (ctx, queues) = self.queue_pairs.remove(&handle).ok_or(ENOENT)?;
+        controller::detach(ctx, &queues, &mut self.spare, user);
         Ok(0)
     }
 

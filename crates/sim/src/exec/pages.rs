@@ -98,7 +98,7 @@ impl Pages {
     pub fn unmap(&mut self, chip: &mut Chip, address: u64, length: u64) {
         for at in pages(address, length) {
             let Some(page) = chip.wires.mmu.page(at) else { continue };
-            clear(chip, page.phys);
+            clear(chip, page.phys..page.phys + PAGE);
             self.set(chip, at, None);
         }
     }
@@ -123,7 +123,7 @@ impl Pages {
         for at in pages(address, length) {
             if let Some(page) = chip.wires.mmu.page(at) {
                 self.code_changed |= page.permissions.execute;
-                clear(chip, page.phys);
+                clear(chip, page.phys..page.phys + PAGE);
             }
         }
     }
@@ -326,9 +326,9 @@ fn change_borrowed(chip: &mut Chip, phys: u64, bytes: &[u8]) {
     }
 }
 
-/// Makes a page of the program zero.
-fn clear(chip: &mut Chip, phys: u64) {
-    for line in phys / BLOCK_BYTES..(phys + PAGE) / BLOCK_BYTES {
+/// Makes the blocks of a range of physical memory zero, and notifies the parts that have read them.
+pub fn clear(chip: &mut Chip, phys: Range<u64>) {
+    for line in phys.start / BLOCK_BYTES..phys.end.div_ceil(BLOCK_BYTES) {
         if image(chip).block(line) != [0; 8] {
             *image(chip).block_mut(line) = [0; 8];
             if chip.wires.map.is_borrowed(line) {

@@ -1,8 +1,10 @@
 //! The arbiters between pipelines and MAQ (soNUMA §4.3).
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::maq::{Access, Maq, Response, SOURCES, Source, Tag};
+use super::memory::Line;
 use crate::engine::Cycle;
 
 /// The event for which the asking stage waits.
@@ -72,6 +74,11 @@ impl Arbiters {
     #[inline]
     pub fn waiting(&self, source: Source) -> usize {
         self.queues[source as usize].len()
+    }
+
+    /// Whether a store to one of these blocks waits.
+    pub fn has_store_to(&self, lines: &Range<Line>) -> bool {
+        self.queues.iter().flatten().any(|asked| asked.access.stores_to(lines))
     }
 
     /// Whether nothing waits.

@@ -7,7 +7,7 @@
 //! | 0 | 0 | the context has a segment here |
 //! | 0 | 8..16 | status for requests if it has not |
 //! | 0 | 16..32 | address space identifier |
-//! | 0 | 32..48 | queue pairs in the list |
+//! | 0 | 32..48 | entries of the list of queue pairs, some of which may be free |
 //! | 1 | | virtual address of the segment, a multiple of 64 |
 //! | 2 | | size of the segment in bytes |
 //! | 3 | | physical address of the root of the page table |
@@ -21,7 +21,9 @@
 //! | 1 | | physical address of the completion queue |
 //! | 2 | 0..16 | entries of each |
 //! | 2 | 16 | its owner may write |
-//! | 2 | 17 | registered |
+//! | 2 | 17 | registered; otherwise the entry is free |
+//!
+//! The RMC reads no list: the driver writes each queue pair into its registers, too.
 
 use rackmem_abi::Status;
 use rackmem_rmc::{Bounds, Rights};
@@ -35,6 +37,9 @@ pub const CT_ENTRY_BYTES: u64 = LINE;
 /// Size of an entry of a list of queue pairs.
 pub const QP_ENTRY_BYTES: u64 = 32;
 
+/// Word 2 of an entry of a list: a queue pair is registered there.
+const REGISTERED: u64 = 1 << 17;
+
 /// A context, as its CT entry describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
@@ -42,7 +47,7 @@ pub struct Context {
     pub segment: Result<Segment, Status>,
     /// The address space of its process, in which segment and local buffers are.
     pub space: Space,
-    /// Queue pairs in the list.
+    /// Entries of the list, registered or free.
     pub queue_pairs: u16,
     /// Physical address of the list.
     pub list: u64,
@@ -114,7 +119,12 @@ impl QueuePair {
     /// The entry of the list.
     pub fn encode(&self) -> [u64; 4] {
         let writes = u64::from(self.rights == Rights::ReadWrite);
-        [self.wq, self.cq, u64::from(self.size) | writes << 16 | 1 << 17, 0]
+        [self.wq, self.cq, u64::from(self.size) | writes << 16 | REGISTERED, 0]
+    }
+
+    /// Whether an entry of the list is a queue pair. A list of zeros has none.
+    pub const fn is_in(entry: &[u64; 4]) -> bool {
+        entry[2] & REGISTERED != 0
     }
 }
 

@@ -3,10 +3,12 @@
 //! pinned; nothing of this takes simulated time.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use rackmem_abi::{CQ_ENTRY_BYTES, LINE_BYTES, Status, WQ_ENTRY_BYTES};
 use rackmem_rmc::itt::Entry;
 use rackmem_rmc::{Bounds, Rights};
+use serde::{Deserialize, Serialize};
 
 use super::common::{ITT_ENTRY_BYTES, Registers};
 use super::ct::{CT_ENTRY_BYTES, Context, QP_ENTRY_BYTES, QueuePair, Segment};
@@ -27,6 +29,34 @@ pub struct Driver {
     end: u64,
     registers: Registers,
     spaces: u16,
+    unused: Vec<Rings>,
+    for_lists: Vec<u64>,
+}
+
+/// Memory of the two queues of a queue pair that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rings {
+    /// Physical address of the work queue, a multiple of its size.
+    pub wq: u64,
+    /// Likewise of the completion queue.
+    pub cq: u64,
+    /// Entries of each.
+    pub size: u16,
+}
+
+impl Rings {
+    /// Physical addresses of the work queue and of the completion queue: whole blocks.
+    pub fn ranges(&self) -> [Range<u64>; 2] {
+        let [wq_bytes, cq_bytes] = Rings::bytes(self.size);
+        [self.wq..self.wq.saturating_add(wq_bytes), self.cq..self.cq.saturating_add(cq_bytes)]
+    }
+
+    /// Bytes of a work queue and of a completion queue of so many entries. Aligned to their size they are within a
+    /// page, and no block is in two queues.
+    fn bytes(size: u16) -> [u64; 2] {
+        let entries = u64::from(size).next_power_of_two();
+        [WQ_ENTRY_BYTES, CQ_ENTRY_BYTES].map(|entry| (entries * entry as u64).max(LINE))
+    }
 }
 
 impl Driver {
@@ -37,13 +67,21 @@ impl Driver {
     /// This and the other functions: if memory is too small.
     pub fn new(
         spec: &RmcSpec,
-        memory: std::ops::Range<u64>,
+        memory: Range<u64>,
         contexts: u16,
         image: &mut impl Image,
     ) -> Driver {
         let (next, end) = (memory.start.next_multiple_of(spec.page_bytes), memory.end);
         let registers = Driver::registers_of(spec, memory.start, contexts);
-        let mut driver = Driver { format: spec.format(), next, end, registers, spaces: 0 };
+        let mut driver = Driver {
+            format: spec.format(),
+            next,
+            end,
+            registers,
+            spaces: 0,
+            unused: vec![],
+            for_lists: vec![],
+        };
         driver.allocate(u64::from(contexts) * CT_ENTRY_BYTES, LINE);
         driver.allocate(u64::from(spec.itt_entries) * ITT_ENTRY_BYTES, LINE);
         for ctx_id in 0..contexts {
@@ -77,13 +115,29 @@ impl Driver {
     }
 
     /// The part of physical memory that has not been allocated.
-    pub const fn free(&self) -> std::ops::Range<u64> {
+    pub const fn free(&self) -> Range<u64> {
         self.next..self.end
     }
 
-    /// Goes on from a state in which what is before `next` was allocated.
-    pub const fn restore(&mut self, next: u64) {
+    /// Memory of queue pairs that are gone, for others of the same size.
+    pub fn unused(&self) -> &[Rings] {
+        &self.unused
+    }
+
+    /// Pages of zeros for lists of queue pairs, if these are made anew: of those that there are, and of others.
+    pub fn pages_for_lists(&self, image: &impl Image) -> Vec<u64> {
+        let contexts =
+            (0..self.registers.ct_entries).map(|ctx_id| self.read_context(ctx_id, image));
+        let lists = contexts.map(|context| context.list).filter(|&list| list != 0);
+        lists.chain(self.for_lists.iter().copied()).collect()
+    }
+
+    /// Goes on from a state in which what is before `next` was allocated, of which queues and pages for lists are
+    /// unused.
+    pub fn restore(&mut self, next: u64, unused: &[Rings], for_lists: &[u64]) {
         self.next = next;
+        self.unused = unused.to_vec();
+        self.for_lists = for_lists.to_vec();
     }
 
     /// Bytes of physical memory that are left.
@@ -142,7 +196,7 @@ impl Driver {
     pub fn tables(
         &self,
         space: Space,
-        within: std::ops::Range<u64>,
+        within: Range<u64>,
         image: &impl Image,
     ) -> Result<(Vec<Mapping>, HashSet<u64>), Fault> {
         let mut found = (Vec::new(), HashSet::from([space.root]));
@@ -153,7 +207,7 @@ impl Driver {
     fn collect(
         &self,
         (table, level, from): (u64, u32, u64),
-        within: &std::ops::Range<u64>,
+        within: &Range<u64>,
         image: &impl Image,
         found: &mut (Vec<Mapping>, HashSet<u64>),
     ) -> Result<(), Fault> {
@@ -214,62 +268,82 @@ impl Driver {
         self.write_context(ctx_id, &Context { segment, space, ..old }, image);
     }
 
-    /// Whether there is room for one more queue pair: in the list of its context, and in memory.
-    pub fn has_room_for_queues(&self, ctx_id: u16, image: &impl Image) -> bool {
-        let page = self.format.page_bytes();
-        let listed = u64::from(self.read_context(ctx_id, image).queue_pairs) * QP_ENTRY_BYTES;
-        // The list, and two rings of a page at most, each aligned to its size.
-        listed < page && self.free_bytes() >= 6 * page
-    }
-
-    /// Makes the queues of a queue pair and enters it into the list of its context, which has room
-    /// for a page of them. What it returns goes into the RMC's registers.
+    /// Makes the queues of a queue pair and enters it into the list of its context. What it returns goes into the
+    /// RMC's registers. `None` if there is no room: in the list, which is a page, or in memory.
     ///
-    /// # Panics
-    /// If the list is full.
+    /// Queues of one that is gone are used again if they `are_quiet`: the RMC stores nothing there any more. The
+    /// caller has to clear them, as caches may know them.
     pub fn add_queues(
         &mut self,
         ctx_id: u16,
-        size: u16,
-        rights: Rights,
+        (size, rights): (u16, Rights),
+        are_quiet: impl Fn(&Rings) -> bool,
         image: &mut impl Image,
-    ) -> QueuePair {
-        let list = self.list(ctx_id, image);
-        // Aligned to their size, so that they are within a page; no block is in two queues.
-        let entries = u64::from(size).next_power_of_two();
-        let ring = |entry: usize| (entries * entry as u64).max(LINE);
-        let wq = self.allocate(ring(WQ_ENTRY_BYTES), ring(WQ_ENTRY_BYTES));
-        let cq = self.allocate(ring(CQ_ENTRY_BYTES), ring(CQ_ENTRY_BYTES));
-        let queues = QueuePair { wq, cq, size, rights };
-        self.enter_queues(ctx_id, list, &queues, image);
-        queues
+    ) -> Option<QueuePair> {
+        let fits = |rings: &Rings| rings.size == size && are_quiet(rings);
+        let unused = self.unused.iter().position(fits);
+        // Two rings of a page at most, each aligned to its size.
+        let needed = if unused.is_some() { 0 } else { 4 * self.format.page_bytes() };
+        let place = self.place_in_list(ctx_id, needed, image)?;
+        let rings = match unused {
+            Some(at) => self.unused.swap_remove(at),
+            None => {
+                let [wq, cq] = Rings::bytes(size).map(|bytes| self.allocate(bytes, bytes));
+                Rings { wq, cq, size }
+            }
+        };
+        let queues = QueuePair { wq: rings.wq, cq: rings.cq, size, rights };
+        write_words(image, place, &queues.encode());
+        Some(queues)
     }
 
-    /// Enters a queue pair whose queues are there already into the list of its context.
+    /// Enters a queue pair whose queues are there already into the list of its context; `false` if there is no room.
+    pub fn list_queues(&mut self, ctx_id: u16, queues: &QueuePair, image: &mut impl Image) -> bool {
+        let place = self.place_in_list(ctx_id, 0, image);
+        place.inspect(|&place| write_words(image, place, &queues.encode())).is_some()
+    }
+
+    /// Takes a queue pair, which the RMC has forgotten, off the list of its context. Entry and queues are for others.
     ///
     /// # Panics
-    /// If the list is full.
-    pub fn list_queues(&mut self, ctx_id: u16, queues: &QueuePair, image: &mut impl Image) {
-        let list = self.list(ctx_id, image);
-        self.enter_queues(ctx_id, list, queues, image);
+    /// If it is not there.
+    pub fn remove_queues(&mut self, ctx_id: u16, queues: &QueuePair, image: &mut impl Image) {
+        let context = self.read_context(ctx_id, image);
+        let mut places = Driver::places(&context);
+        let place = places.find(|&place| read_words(image, place) == queues.encode());
+        write_words(image, place.expect("a queue pair of the list"), &[0; 4]);
+        self.unused.push(Rings { wq: queues.wq, cq: queues.cq, size: queues.size });
     }
 
-    /// Physical address of a context's list of queue pairs, for which there is room at the latest now.
-    fn list(&mut self, ctx_id: u16, image: &impl Image) -> u64 {
+    /// Physical address of a free entry of a context's list of queue pairs. `None` if there is no room for it, or for
+    /// so many bytes besides.
+    fn place_in_list(&mut self, ctx_id: u16, besides: u64, image: &mut impl Image) -> Option<u64> {
         let page = self.format.page_bytes();
-        match self.read_context(ctx_id, image).list {
-            0 => self.allocate(page, page),
-            list => list,
+        let mut context = self.read_context(ctx_id, image);
+        let list_bytes = if context.list == 0 { 2 * page } else { 0 };
+        if self.free_bytes() < besides + list_bytes {
+            return None;
         }
+        let mut places = Driver::places(&context);
+        if let Some(free) = places.find(|&place| !QueuePair::is_in(&read_words(image, place))) {
+            return Some(free);
+        }
+        let end = u64::from(context.queue_pairs) * QP_ENTRY_BYTES;
+        if end >= page {
+            return None;
+        }
+        if context.list == 0 {
+            context.list = self.for_lists.pop().unwrap_or_else(|| self.allocate(page, page));
+        }
+        context.queue_pairs += 1;
+        self.write_context(ctx_id, &context, image);
+        Some(context.list + end)
     }
 
-    fn enter_queues(&self, ctx_id: u16, list: u64, queues: &QueuePair, image: &mut impl Image) {
-        let mut context = self.read_context(ctx_id, image);
-        let at = u64::from(context.queue_pairs) * QP_ENTRY_BYTES;
-        assert!(at < self.format.page_bytes(), "the list of queue pairs is full");
-        write_words(image, list + at, &queues.encode());
-        (context.list, context.queue_pairs) = (list, context.queue_pairs + 1);
-        self.write_context(ctx_id, &context, image);
+    /// Physical addresses of the entries of a context's list.
+    fn places(context: &Context) -> impl Iterator<Item = u64> + use<> {
+        let list = context.list;
+        (0..u64::from(context.queue_pairs)).map(move |entry| list + entry * QP_ENTRY_BYTES)
     }
 
     /// The end of requests for a context, unless this node has a segment of it.
@@ -300,7 +374,7 @@ impl Driver {
 
     fn read_context(&self, ctx_id: u16, image: &impl Image) -> Context {
         let address = self.context_address(ctx_id);
-        Context::decode(&std::array::from_fn(|word| image.read(address + word as u64 * 8)))
+        Context::decode(&read_words(image, address))
     }
 
     fn write_context(&self, ctx_id: u16, context: &Context, image: &mut impl Image) {
@@ -317,6 +391,10 @@ impl Driver {
 const fn leaf_bits(rights: Rights) -> u64 {
     let writes = if matches!(rights, Rights::ReadWrite) { WRITE | DIRTY } else { 0 };
     READ | USER | ACCESSED | writes
+}
+
+fn read_words<const WORDS: usize>(image: &impl Image, address: u64) -> [u64; WORDS] {
+    std::array::from_fn(|word| image.read(address + word as u64 * 8))
 }
 
 fn write_words(image: &mut impl Image, address: u64, words: &[u64]) {

@@ -7,6 +7,8 @@
 //! Two interfaces lead to the L1. The line-wide one moves a block, or a part of one, in a port's
 //! cycle; the word-wide one a word. An access is atomic: all its bytes are of one moment.
 
+use std::ops::Range;
+
 use arrayvec::ArrayVec;
 
 use super::memory::{L1, Line, Mask, Words, mask, merge};
@@ -100,6 +102,11 @@ impl Access {
         let data = [operands[0], operands[1], 0, 0, 0, 0, 0, 0];
         let mask = mask(address as usize % 64, 8);
         Access { line: address / 64, mask, action, interface: Interface::Word, data }
+    }
+
+    /// Whether it writes one of these blocks.
+    pub fn stores_to(&self, lines: &Range<Line>) -> bool {
+        self.action != Action::Load && lines.contains(&self.line)
     }
 
     #[inline]
@@ -348,6 +355,12 @@ impl Maq {
     /// Accesses that are not done.
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Whether a store to one of these blocks is in the queue and not performed.
+    pub fn has_store_to(&self, lines: &Range<Line>) -> bool {
+        let is_done = |entry: &Entry| matches!(entry.state, State::Done(_));
+        self.entries.iter().any(|entry| !is_done(entry) && entry.access.stores_to(lines))
     }
 
     /// Whether all is done.

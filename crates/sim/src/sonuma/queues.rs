@@ -34,6 +34,8 @@ enum Watch {
     Asleep(Line),
     /// The block has been asked for.
     Waiting,
+    /// The queue pair that had the register before has asked for a block; the answer is not for this one.
+    Stale,
     /// The last operation of its slot is not complete.
     SlotBusy,
 }
@@ -45,6 +47,13 @@ struct Pair {
     generation: u16,
     is_present: bool,
     watch: Watch,
+}
+
+impl Pair {
+    /// Whether a poll of it, or of one that had its register before, waits for its block.
+    fn is_asking(&self) -> bool {
+        matches!(self.watch, Watch::Waiting | Watch::Stale)
+    }
 }
 
 /// A work queue entry that has been found.
@@ -110,21 +119,25 @@ impl Queues {
     pub fn attach(&mut self, ctx_id: u16, place: QueuePair, cursors: [Cursor; 2]) -> Option<QpId> {
         let config = QpConfig { ctx_id, size: u32::from(place.size), rights: place.rights };
         let state = Qp::at(config, cursors)?;
-        // Not one whose last poll is under way: its answer would be taken for the new one's.
-        let is_free = |pair: &Pair| !pair.is_present && pair.watch != Watch::Waiting;
-        let free = self.pairs.iter().position(is_free);
-        let index = free.unwrap_or(self.pairs.len());
-        if index >= self.max_pairs {
-            return None;
-        }
-        let generation = self.pairs.get(index).map_or(0, |pair| pair.generation);
-        let pair = Pair { state, place, generation, is_present: true, watch: Watch::Due };
+        let index = self.free_register()?;
+        let last = self.pairs.get(index);
+        let generation = last.map_or(0, |pair| pair.generation);
+        let watch = if last.is_some_and(Pair::is_asking) { Watch::Stale } else { Watch::Due };
+        let pair = Pair { state, place, generation, is_present: true, watch };
         if index < self.pairs.len() {
             self.pairs[index] = pair;
         } else {
             self.pairs.push(pair);
         }
         Some(QpId::new(index as u16, generation))
+    }
+
+    /// A register of no queue pair, whose next one can poll at once if there is such a register.
+    fn free_register(&self) -> Option<usize> {
+        let is_free = |pair: &Pair| !pair.is_present;
+        let at_once = self.pairs.iter().position(|pair| is_free(pair) && !pair.is_asking());
+        let next = (self.pairs.len() < self.max_pairs).then_some(self.pairs.len());
+        at_once.or(next).or_else(|| self.pairs.iter().position(is_free))
     }
 
     /// Forgets a queue pair. Its operations under way are still answered, but nothing is stored or
@@ -184,7 +197,7 @@ impl Queues {
         match pair.watch {
             Watch::Due => {}
             Watch::Asleep(_) => return maq.poll(),
-            Watch::Waiting | Watch::SlotBusy => return,
+            Watch::Waiting | Watch::Stale | Watch::SlotBusy => return,
         }
         let next = pair.state.next_entry();
         if pair.state.is_outstanding(next.index) {
@@ -211,8 +224,9 @@ impl Queues {
     pub fn respond(&mut self, now: Cycle, index: u16, words: &Words) {
         self.waiting -= 1;
         let index = usize::from(index);
-        if !self.pairs[index].is_present {
-            self.pairs[index].watch = Watch::Due;
+        let pair = &mut self.pairs[index];
+        if !pair.is_present || pair.watch == Watch::Stale {
+            pair.watch = Watch::Due;
             return;
         }
         self.look(index, words, now);

@@ -1,5 +1,7 @@
 //! The parts put together: one RMC.
 
+use std::ops::Range;
+
 use rackmem_abi::Packet;
 use rackmem_rmc::QpId;
 use rackmem_rmc::qp::{Cursor, QpConfig};
@@ -76,6 +78,12 @@ impl Rmc {
         let was_there = self.common.queues.detach(qp);
         self.maq.reserve_poll(!self.common.queues.is_empty());
         was_there
+    }
+
+    /// Whether a store to one of these blocks is under way. A queue pair that is gone may have left the store of a
+    /// completion: its completion queue cannot be another's before that is done.
+    pub fn has_store_to(&self, lines: &Range<Line>) -> bool {
+        self.common.arbiters.has_store_to(lines) || self.maq.has_store_to(lines)
     }
 
     /// Parameters of a queue pair, and the positions in its rings, unless it is gone.

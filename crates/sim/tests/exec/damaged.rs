@@ -17,14 +17,14 @@ const PAGERANK: [&str; 5] = ["pagerank", "--kronecker", "5", "--variant", "bulk"
 
 /// The parts of a checkpoint's file, with a way to change them: head, program, contents of nodes.
 #[derive(Clone)]
-struct Parts {
+pub(super) struct Parts {
     name: Vec<u8>,
-    head: Value,
+    pub head: Value,
     others: Vec<Vec<u8>>,
 }
 
 impl Parts {
-    fn of(checkpoint: &Checkpoint) -> Parts {
+    pub fn of(checkpoint: &Checkpoint) -> Parts {
         let mut file = Vec::new();
         checkpoint.write(&mut file).unwrap();
         let name_bytes = file.iter().position(|&byte| byte == b'\n').unwrap() + 1;
@@ -290,6 +290,17 @@ fn a_field_of_contexts_out_of_bounds_is_named() {
     let memory = &whole.head["nodes"][0]["memory"];
     let (own, phys) = (memory["pages"][0][0].clone(), memory["pages"][0][1].clone());
     let huge = 1u64 << 60;
+    let own_phys = phys.as_u64().unwrap();
+    let pair = &whole.head["nodes"][0]["device"]["queue_pairs"]["0"];
+    let offset = |ring: usize| pair["rings"][ring][0].as_u64().unwrap() % 4096;
+    assert_eq!([offset(0), offset(1)], [0, 2048], "queues of 128 entries, in one page");
+    let ring = memory["queues"][0][1].as_u64().unwrap();
+    let free = ring + 2048 + 1024;
+    let unused = |wq: u64, cq: u64, size: u64| json!([{"wq": wq, "cq": cq, "size": size}]);
+    let whole_rings = unused(free, free + 256, 8);
+    let mut changed = whole.clone();
+    changed.head["nodes"][0]["memory"]["unused"] = whole_rings.clone();
+    assert!(changed.read(&path).is_ok());
     for (pointer, value, field) in [
         ("ended", json!(5), "ended"),
         ("device/contexts/0/peers", json!([true]), "device.contexts[0]"),
@@ -305,10 +316,27 @@ fn a_field_of_contexts_out_of_bounds_is_named() {
         ("device/queue_pairs/0/rings/0/0", json!(8), "device.queue_pairs[0]"),
         ("device/queue_pairs/0/rings/0/0", json!(4096 - 64), "device.queue_pairs[0]"),
         ("device/queue_pairs/0/rings/1/1", json!(128), "device.queue_pairs[0]"),
+        ("device/next_handle", json!(0), "device.next_handle"),
+        ("device/next_handle", json!(huge), "device.next_handle"),
         ("memory/queues/0/0", json!(8), "memory.queues[0]"),
-        ("memory/queues/0/0", own, "memory.queues[0]"),
+        ("memory/queues/0/0", own.clone(), "memory.queues[0]"),
         ("memory/queues/0/1", json!(huge), "memory.queues[0]"),
         ("memory/queues/0/1", phys, "memory.queues[0]"),
+        ("memory/unused", unused(own_phys, free, 8), "memory.unused[0]"),
+        ("memory/unused", unused(free, free, 8), "memory.unused[0]"),
+        ("memory/unused", unused(ring, free, 8), "memory.unused[0]"),
+        ("memory/unused", unused(free + 64, free + 256, 8), "memory.unused[0]"),
+        ("memory/unused", unused(free, free + 256, 12), "memory.unused[0]"),
+        ("memory/unused", unused(free, free + 8192, 256), "memory.unused[0]"),
+        ("memory/unused", unused(free, huge, 8), "memory.unused[0]"),
+        ("memory/unused", unused(free, 0, 8), "memory.unused[0]"),
+        ("memory/unused", json!([&whole_rings[0], &whole_rings[0]]), "memory.unused[1]"),
+        ("memory/for_lists", json!([8]), "memory.for_lists[0]"),
+        ("memory/for_lists", json!([own_phys / 8192 * 8192]), "memory.for_lists[0]"),
+        ("memory/spare", json!([8]), "memory.spare[0]"),
+        ("memory/spare", json!([huge]), "memory.spare[0]"),
+        ("memory/spare", json!([1 << 30, 1 << 30]), "memory.spare[1]"),
+        ("memory/spare", json!([own]), "memory.spare[0]"),
     ] {
         is_named(&whole, &path, (&format!("nodes/0/{pointer}"), value, field));
     }

@@ -140,14 +140,12 @@ fn queue_pairs_without_end_are_an_error_of_the_program() {
     let (sp, a0, a3) = (2, 10, 13);
     let open = [&[li(a0, 0), li(11, 0x100), li(12, 0), add(a3, sp, -64)][..], &driver(1)].concat();
     let create = [&[li(a0, 0), li(11, 2), li(12, 0), add(a3, sp, -64)][..], &driver(3)].concat();
-    let destroy = [&[i(opcode::LOAD, 3, a0, sp, -48)][..], &driver(4)].concat();
     let length = |code: &[u32]| 4 * code.len() as i32;
     let code = [
         &open[..],
         &create,
-        &[b(4, a0, 0, 4 + length(&destroy) + 4)],
-        &destroy,
-        &[j(0, -length(&destroy) - 4 - length(&create))],
+        &[b(4, a0, 0, 8)],
+        &[j(0, -4 - length(&create))],
         // -ENOSPC
         &[add(a0, a0, 28), li(17, 93), ECALL],
     ]

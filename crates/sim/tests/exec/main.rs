@@ -16,6 +16,7 @@ mod files;
 mod mutation;
 mod parts;
 mod queue_pairs;
+mod reuse;
 mod same;
 mod tracks;
 mod turns;

@@ -7,7 +7,7 @@ use rackmem_rmc::{QpId, Rights};
 use rackmem_sim::engine::{Cycle, Random};
 use rackmem_sim::sonuma::common::Lane;
 use rackmem_sim::sonuma::ct::QueuePair;
-use rackmem_sim::sonuma::driver::Driver;
+use rackmem_sim::sonuma::driver::{Driver, Rings};
 use rackmem_sim::sonuma::mmu::Space;
 use rackmem_sim::sonuma::{Fabric, Rmc, RmcSpec};
 
@@ -290,7 +290,17 @@ pub struct CoreQp {
 impl CoreQp {
     pub fn new(rack: &mut Rack, node: usize, ctx_id: u16, size: u16, rights: Rights) -> CoreQp {
         let Node { rmc, fake, driver, .. } = &mut rack.nodes[node];
-        let place = driver.add_queues(ctx_id, size, rights, fake);
+        let are_quiet = |rings: &Rings| {
+            let [_, cq] = rings.ranges();
+            !rmc.has_store_to(&(cq.start / 64..cq.end / 64))
+        };
+        let place = driver.add_queues(ctx_id, (size, rights), are_quiet, fake).expect("room");
+        let rings = Rings { wq: place.wq, cq: place.cq, size };
+        for address in rings.ranges().into_iter().flat_map(|ring| ring.step_by(8)) {
+            if fake.words[address as usize / 8] != 0 {
+                fake.core_write(address, 0).into_iter().for_each(|line| rmc.changed(line));
+            }
+        }
         let id = rmc.attach(ctx_id, place).expect("a register");
         CoreQp { node, id, place, head: 0, tail: 0, busy: vec![false; size.into()], word: None }
     }

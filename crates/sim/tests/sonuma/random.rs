@@ -1,13 +1,13 @@
 //! Two RMCs under random operations: every byte is checked, nothing hangs, nothing is left.
 
-use rackmem_abi::{Op, Status, WqEntry};
+use rackmem_abi::{CqEntry, Op, Status, WqEntry};
 use rackmem_rmc::Rights;
 use rackmem_sim::engine::Random;
 use rackmem_sim::sonuma::mmu::Space;
 use rackmem_sim::sonuma::{Lane, RmcSpec};
 
 use super::oracle::{BUFFERS, Operation, Oracle, Pages, Region, SEGMENT};
-use super::rack::{CoreQp, FabricSpec, Log, Rack};
+use super::rack::{CoreQp, FabricSpec, Log, Node, Rack};
 
 const MEMORY: u64 = 4 << 20;
 /// Address of segments: at a line, but not at a page.
@@ -370,10 +370,12 @@ fn atomics_conserve_sums() {
 }
 
 /// A queue pair that goes while its operations are under way: they are answered, nothing is stored
-/// for it, and its register serves another one.
+/// for it. Its register and its place in the list serve another one, and its queues do unless a completion is on its
+/// way there.
 #[test]
 fn queue_pairs_may_go_at_any_time() {
-    for seed in 0..40 {
+    let mut again = 0;
+    for seed in 0..SEEDS {
         let mut run = Run::new(&Setting { pairs: 0, ..setting(seed) });
         let mut qp = CoreQp::new(&mut run.rack, 0, 0, 8, Rights::ReadWrite);
         for slot in 0..8 {
@@ -384,15 +386,18 @@ fn queue_pairs_may_go_at_any_time() {
             qp.post(&mut run.rack, entry);
             qp.publish(&mut run.rack);
         }
-        for _ in 0..seed * 25 {
+        for _ in 0..seed * 1000 / SEEDS {
             run.rack.begin();
             run.rack.end();
         }
         let completed = run.rack.nodes[0].rmc.stats().completed;
         assert!(run.rack.nodes[0].rmc.detach(qp.id));
         assert!(!run.rack.nodes[0].rmc.detach(qp.id));
+        let Node { driver, fake, .. } = &mut run.rack.nodes[0];
+        driver.remove_queues(0, &qp.place, fake);
         let mut other = CoreQp::new(&mut run.rack, 0, 0, 8, Rights::ReadOnly);
         assert_ne!(other.id, qp.id);
+        again += u64::from(other.place.cq == qp.place.cq);
         let entry = WqEntry {
             phase: false,
             op_code: 2,
@@ -413,8 +418,17 @@ fn queue_pairs_may_go_at_any_time() {
         assert_eq!(status, Some((0, Status::NoPermission as u8)), "seed {seed}");
         let after = run.rack.nodes[0].rmc.stats().completed;
         assert!(after <= completed + 1, "seed {seed}: completed for a queue pair that is gone");
+        let completions = (other.place.cq..).step_by(8).take(4);
+        let words = completions.map(|at| run.rack.nodes[0].fake.core_read(at));
+        let expected = u64::from(
+            CqEntry { phase: true, slot: 0, status_code: Status::NoPermission as u8 }.encode(),
+        );
+        assert!(words.eq([expected, 0, 0, 0]), "seed {seed}: completions of another");
     }
+    assert!((1..SEEDS).contains(&again), "{again}");
 }
+
+const SEEDS: u64 = 80;
 
 /// A node goes while operations are under way: all of them end, those that wait for it with its
 /// loss; the ITT is free again, and serves what is done next.

@@ -38,7 +38,7 @@ impl Head {
             format!("nodes: has {} entries, and there is memory of {}", nodes.len(), contents.len())
         })?;
         for (nid, (state, contents)) in nodes.iter().zip(contents).enumerate() {
-            let checked = state.check(taken.cycle).and_then(|()| state.memory.check(contents));
+            let checked = state.check(taken.cycle, contents);
             checked.map_err(|wrong| format!("nodes[{nid}].{wrong}"))?;
         }
         let executed = nodes.iter().fold(0, |sum: u64, state| sum.saturating_add(state.executed()));

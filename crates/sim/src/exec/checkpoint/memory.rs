@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use rackmem_abi::MAX_WQ_SIZE;
 use rackmem_riscv::space::{PAGE, Permissions, TOP};
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,10 @@ use crate::chip::mmu::Page;
 use crate::chip::trail::Touch;
 use crate::engine::MOST;
 use crate::exec::ExecError;
+use crate::exec::controller::Spare;
+use crate::exec::device::Device;
 use crate::exec::pages::{self, Pages};
+use crate::sonuma::driver::Rings;
 
 const PAGE_LINES: u64 = PAGE / BLOCK_BYTES;
 
@@ -32,6 +36,12 @@ pub struct Memory {
     pages: Vec<(u64, u64, Permissions)>,
     /// Likewise of pages with queues, which have no place in the tables; two may share one.
     queues: Vec<(u64, u64, Permissions)>,
+    /// Queues that no queue pair has.
+    unused: Vec<Rings>,
+    /// Pages for the lists of queue pairs.
+    for_lists: Vec<u64>,
+    /// Virtual addresses of pages that are reserved for queues.
+    spare: Vec<u64>,
     /// Physical addresses of the pages that are not zero, whose contents are elsewhere.
     places: Vec<u64>,
 }
@@ -45,9 +55,10 @@ pub enum Places {
 }
 
 impl Memory {
-    /// Of a node whose process has queues on these pages, and the contents of its pages. Tables of the network
+    /// Of a node whose process has queues of this driver, and the contents of its pages. Tables of the network
     /// interface are made anew where the program goes on.
-    pub fn save(pages: &Pages, queues: &[u64], chip: &mut Chip) -> (Memory, Vec<u8>) {
+    pub fn save(pages: &Pages, device: &Device, chip: &mut Chip) -> (Memory, Vec<u8>) {
+        let queues = device.queue_pages();
         let entry =
             |(address, Page { phys, permissions }): (u64, Page)| (address, phys, permissions);
         let of_process = chip.wires.mmu.pages().into_iter().map(entry);
@@ -71,8 +82,11 @@ impl Memory {
             page_bytes: pages.page_bytes(),
             next: pages.driver.free().start,
             free: pages.free.clone(),
+            for_lists: pages.driver.pages_for_lists(pages::image(chip)),
             pages: of_process,
             queues,
+            unused: pages.driver.unused().to_vec(),
+            spare: device.spare.pages(),
             places,
         };
         (memory, contents)
@@ -108,8 +122,14 @@ impl Memory {
         self.fresh.start / BLOCK_BYTES..self.fresh.end / BLOCK_BYTES
     }
 
-    /// Checks what was read, with the contents of so many pages.
-    pub fn check(&self, contents: &[u8]) -> Checked {
+    /// Addresses that are reserved for queues, where nodes have pages of so many bytes.
+    pub fn spare(&self, page_bytes: u64) -> Spare {
+        Spare::of_pages(&self.spare, page_bytes)
+    }
+
+    /// Checks what was read, with the contents of so many pages. Queue pairs have queues of these virtual addresses and
+    /// sizes in bytes.
+    pub fn check(&self, contents: &[u8], used: impl Iterator<Item = (u64, u64)>) -> Checked {
         let Memory { fresh, page_bytes, next, places, .. } = self;
         require(fresh.end < MOST && (fresh.start..=fresh.end).contains(next), || {
             format!("memory.next: is {next:#x}, must be within {fresh:#x?}")
@@ -128,8 +148,42 @@ impl Memory {
         require(pages == places.len() && bytes == contents.len(), || {
             format!("memory.places: has {} entries, and there are {pages} pages", places.len())
         })?;
-        let checked = self.frames().and_then(|frames| self.rings(&frames));
-        checked.map_err(|wrong| format!("memory.{wrong}")).map(|_| ())
+        let checked = self.frames().and_then(|frames| {
+            self.rings(&frames)?;
+            self.check_unused(&frames, used)
+        });
+        checked.map_err(|wrong| format!("memory.{wrong}"))
+    }
+
+    /// Queues that nobody has are in no page of the program, and none is in another one, used or not.
+    fn check_unused(
+        &self,
+        frames: &HashMap<u64, Option<u64>>,
+        used: impl Iterator<Item = (u64, u64)>,
+    ) -> Checked {
+        let places: HashMap<u64, u64> =
+            self.queues.iter().map(|&(address, phys, _)| (address, phys)).collect();
+        let lines = |ring: Range<u64>| ring.start / BLOCK_BYTES..ring.end.div_ceil(BLOCK_BYTES);
+        let place = |(address, bytes): (u64, u64)| {
+            let phys = places.get(&(address / PAGE * PAGE))? + address % PAGE;
+            Some(lines(phys..phys + bytes))
+        };
+        let mut taken: HashSet<Line> = used.filter_map(place).flatten().collect();
+        for (at, rings) in self.unused.iter().enumerate() {
+            let is_size = rings.size.is_power_of_two() && usize::from(rings.size) <= MAX_WQ_SIZE;
+            let mut is_free = |ring: Range<u64>| {
+                let is_memory = ring.start >= self.fresh.start && ring.end <= self.next;
+                let frame = ring.start / self.page_bytes * self.page_bytes;
+                let is_own = is_memory && !frames.contains_key(&frame);
+                is_own && ring.start % (ring.end - ring.start) == 0 && {
+                    lines(ring).all(|line| taken.insert(line))
+                }
+            };
+            require(is_size && rings.ranges().into_iter().all(&mut is_free), || {
+                format!("unused[{at}]: {rings:x?} are no queues that are free")
+            })?;
+        }
+        Ok(())
     }
 
     /// Physical addresses of the node's pages that the program has or gave back, and the virtual ones of those it has:
@@ -155,10 +209,12 @@ impl Memory {
             })?;
             last = Some((address, page));
         }
-        for (at, &frame) in self.free.iter().enumerate() {
-            require(is_frame(frame.min(MOST)) && frames.insert(frame, None).is_none(), || {
-                format!("free[{at}]: no free page is at {frame:#x}")
-            })?;
+        for (name, free) in [("free", &self.free), ("for_lists", &self.for_lists)] {
+            for (at, &frame) in free.iter().enumerate() {
+                require(is_frame(frame.min(MOST)) && frames.insert(frame, None).is_none(), || {
+                    format!("{name}[{at}]: no free page is at {frame:#x}")
+                })?;
+            }
         }
         Ok(frames)
     }
@@ -174,6 +230,10 @@ impl Memory {
                 format!("queues[{at}]: {address:#x} cannot be at {phys:#x}")
             })?;
         }
+        for (at, &address) in self.spare.iter().enumerate() {
+            let is_page = address % PAGE == 0 && address < TOP && virt.insert(address);
+            require(is_page, || format!("spare[{at}]: {address:#x} is no page without memory"))?;
+        }
         Ok(self.queues.iter().map(|&(_, phys, _)| phys).collect())
     }
 
@@ -187,7 +247,7 @@ impl Memory {
         for &(address, phys, permissions) in &self.pages {
             chip.wires.mmu.set(address, Some(Page { phys, permissions }));
         }
-        pages.driver.restore(self.next);
+        pages.driver.restore(self.next, &self.unused, &self.for_lists);
         pages.free.clone_from(&self.free);
         // What is before the tables is the network interface's, and is made anew.
         let root = pages.space.root;
@@ -200,8 +260,12 @@ impl Memory {
             let is_own = tables.contains(&frame) || matches!(frames.get(&frame), Some(Some(_)));
             !is_own && !rings.contains(&phys)
         });
-        let is_ring =
-            |table| (0..self.page_bytes / PAGE).any(|at| rings.contains(&(table + at * PAGE)));
+        let unused = self.unused.iter().flat_map(Rings::ranges);
+        let unused: HashSet<u64> = unused.map(|ring| ring.start / PAGE * PAGE).collect();
+        let is_ring = |table| {
+            let mut parts = (0..self.page_bytes / PAGE).map(|at| table + at * PAGE);
+            parts.any(|part| rings.contains(&part) || unused.contains(&part))
+        };
         let mut tables = tables.iter();
         let shared = tables.find(|&table| frames.contains_key(table) || is_ring(*table));
         for &(address, phys, permissions) in &self.queues {

@@ -35,7 +35,7 @@ use super::part::Part;
 use super::{ExecError, Job};
 use crate::engine::Cycle;
 use crate::machine::Machine;
-pub(super) use check::{Checked, require};
+pub(super) use check::{Checked, countable, require};
 pub(super) use memory::{Memory, Places};
 pub(super) use node::{Clock, NEVER, State};
 

@@ -55,8 +55,8 @@ impl State {
         cores.chain(counted).fold(0, u64::saturating_add)
     }
 
-    /// Checks what was read of a checkpoint that was taken in this cycle.
-    pub fn check(&self, cycle: Cycle) -> Checked {
+    /// Checks what was read of a checkpoint that was taken in this cycle, with these contents of memory.
+    pub fn check(&self, cycle: Cycle, contents: &[u8]) -> Checked {
         let in_kernel = |wrong: String| format!("kernel.{wrong}");
         let kernel = self.kernel().map_err(in_kernel)?;
         kernel.check(self.memory.end()).map_err(in_kernel)?;
@@ -66,7 +66,8 @@ impl State {
             Some(at) => self.check_ended(at, cycle),
             None => self.check_threads(&kernel, cycle),
         }?;
-        self.check_cores()
+        self.check_cores()?;
+        self.memory.check(contents, self.device.rings())
     }
 
     fn check_ended(&self, at: Cycle, cycle: Cycle) -> Checked {

@@ -1,6 +1,8 @@
 //! Checkpoints of the driver and of a network interface that is at rest: contexts, queue pairs with their positions,
 //! and what the driver knows of other nodes. Contents of queues and segments are in memory.
 
+use std::collections::BTreeMap;
+
 use rackmem_abi::{CQ_ENTRY_BYTES, Status, WQ_ENTRY_BYTES};
 use rackmem_riscv::space::{PAGE, TOP};
 use rackmem_rmc::Rights;
@@ -13,7 +15,7 @@ use crate::chip::layout::BLOCK_BYTES;
 use crate::chip::ni::Ni;
 use crate::engine::{Cycle, MOST};
 use crate::exec::ExecError;
-use crate::exec::checkpoint::{Checked, Clock, require};
+use crate::exec::checkpoint::{Checked, Clock, countable, require};
 use crate::exec::controller::{self, Queues, Segment};
 use crate::exec::pages::{Pages, User, image};
 
@@ -21,8 +23,9 @@ use crate::exec::pages::{Pages, User, image};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
     contexts: Vec<Context>,
-    /// By handle; none of those that are gone.
-    queue_pairs: Vec<Option<Pair>>,
+    /// By handle.
+    queue_pairs: BTreeMap<u64, Pair>,
+    next_handle: u64,
     ended: Vec<bool>,
     arriving: Vec<(Cycle, u16, Notice)>,
 }
@@ -49,6 +52,14 @@ struct Pair {
 }
 
 impl State {
+    /// Virtual addresses and sizes in bytes of the queues.
+    pub fn rings(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.queue_pairs.values().flat_map(|pair| {
+            let bytes = pair.ring_bytes();
+            std::array::from_fn::<_, 2, _>(|at| (pair.rings[at].0, bytes[at]))
+        })
+    }
+
     /// Checks what was read, of a node with so many bytes of memory.
     pub fn check(&self, memory_bytes: u64) -> Checked {
         let nodes = self.ended.len();
@@ -70,8 +81,12 @@ impl State {
                 format!("arriving[{at}]: no node {from} says so in cycle {cycle}")
             })?;
         }
-        for (handle, pair) in self.queue_pairs.iter().enumerate() {
-            let Some(pair) = pair else { continue };
+        countable("next_handle", self.next_handle)?;
+        let last = self.queue_pairs.keys().next_back();
+        require(last.is_none_or(|&last| last < self.next_handle), || {
+            format!("next_handle: is {}, and there is {last:?}", self.next_handle)
+        })?;
+        for (handle, pair) in &self.queue_pairs {
             let context = self.contexts.get(usize::from(pair.ctx_id));
             let is_joined = context.is_some_and(|context| context.segment.is_some());
             require(is_joined && pair.is_sound(), || {
@@ -87,10 +102,15 @@ impl State {
 }
 
 impl Pair {
+    /// Bytes of the work and of the completion queue.
+    fn ring_bytes(&self) -> [u64; 2] {
+        [WQ_ENTRY_BYTES, CQ_ENTRY_BYTES].map(|entry| u64::from(self.entries) * entry as u64)
+    }
+
     /// Whether its size is one, its rings are within pages and its positions within its rings.
     fn is_sound(&self) -> bool {
         let entries = u64::from(self.entries);
-        let bytes = [WQ_ENTRY_BYTES, CQ_ENTRY_BYTES].map(|entry| entries * entry as u64);
+        let bytes = self.ring_bytes();
         let is_ring = |(&(address, index, _), bytes): (&(u64, u32, bool), u64)| {
             let is_place = address % BLOCK_BYTES == 0 && address % PAGE + bytes <= PAGE;
             is_place && u64::from(index) < entries
@@ -106,8 +126,13 @@ impl Device {
     /// # Errors
     /// There is another network interface than an RMC, and the program uses it.
     pub fn state(&self, pages: &Pages, chip: &mut Chip) -> Result<State, String> {
-        let mut state =
-            State { contexts: vec![], queue_pairs: vec![], ended: vec![], arriving: vec![] };
+        let mut state = State {
+            contexts: vec![],
+            queue_pairs: BTreeMap::new(),
+            next_handle: self.next_handle,
+            ended: vec![],
+            arriving: vec![],
+        };
         if self.is_unused() {
             return Ok(state);
         }
@@ -125,17 +150,12 @@ impl Device {
                 peers: peers.clone(),
             });
         }
-        let pairs = self.queue_pairs.iter().map(|pair| {
-            let (ctx_id, queues) = pair.as_ref()?;
+        let pairs = self.queue_pairs.iter().filter_map(|(&handle, (ctx_id, queues))| {
             let (config, cursors) = controller::position(queues, chip)?;
             let ring = |at: usize| (queues.addresses[at], cursors[at].index, cursors[at].phase);
             let may_write = config.rights == Rights::ReadWrite;
-            Some(Pair {
-                ctx_id: *ctx_id,
-                entries: config.size as u16,
-                may_write,
-                rings: [ring(0), ring(1)],
-            })
+            let (entries, rings) = (config.size as u16, [ring(0), ring(1)]);
+            Some((handle, Pair { ctx_id: *ctx_id, entries, may_write, rings }))
         });
         state.queue_pairs = pairs.collect();
         (state.ended, state.arriving) = (self.ended.clone(), self.arriving.clone());
@@ -169,10 +189,10 @@ impl Device {
         for (ctx_id, context) in state.contexts.into_iter().enumerate() {
             self.restore_context(ctx_id, context, user)?;
         }
-        for pair in state.queue_pairs {
-            let pair = pair.map(|pair| restore_pair(&pair, user)).transpose()?;
-            self.queue_pairs.push(pair);
+        for (handle, pair) in state.queue_pairs {
+            self.queue_pairs.insert(handle, restore_pair(&pair, user)?);
         }
+        self.next_handle = state.next_handle;
         for (at, from, notice) in state.arriving {
             // On a machine with fewer contexts, nobody here is in the others.
             if !matches!(notice, Notice::Joined(ctx_id) if usize::from(ctx_id) >= self.joined.len())
@@ -209,8 +229,7 @@ impl Device {
 
     /// Pages of queues, which the process has and its address space in the RMC has not.
     pub fn queue_pages(&self) -> Vec<u64> {
-        let pairs = self.queue_pairs.iter().flatten();
-        let addresses = pairs.flat_map(|(_, queues)| queues.addresses);
+        let addresses = self.queue_pairs.values().flat_map(|(_, queues)| queues.addresses);
         addresses.map(|address| address / PAGE * PAGE).collect()
     }
 }

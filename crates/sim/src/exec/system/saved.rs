@@ -57,7 +57,7 @@ impl System {
         let cores = cores.collect::<Result<Vec<_>, ()>>();
         let cores = cores.map_err(|()| "has a core that executes with timing")?;
         let device = self.device.state(&self.pages, chip)?;
-        let (memory, contents) = Memory::save(&self.pages, &self.device.queue_pages(), chip);
+        let (memory, contents) = Memory::save(&self.pages, &self.device, chip);
         let has_ended = self.end.is_some();
         let state = State {
             kernel: serde_json::to_value(&self.kernel).map_err(|error| error.to_string())?,
@@ -99,6 +99,7 @@ impl System {
         }
         let mut user = User { pages: &mut self.pages, chip };
         self.device.restore(state.device, clock, &mut user)?;
+        self.device.spare = state.memory.spare(self.pages.page_bytes());
         self.end = state.ended.map(|cycle| (End::Exit(0), clock.cycle(cycle)));
         self.counted = state.counted;
         for (number, core) in (0..).zip(state.cores).take(cores) {

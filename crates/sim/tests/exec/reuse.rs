@@ -1,0 +1,264 @@
+//! Queue pairs that come and go: entries of a context's list, registers, queues and addresses of those that are gone
+//! serve others, which get nothing of theirs.
+
+use rackmem_riscv::encode::{b, i, opcode, r, s, u};
+use rackmem_sim::exec::part::Part;
+use rackmem_sim::exec::{End, Job, Options, Session, Until};
+use rackmem_sim::machine::Machine;
+
+use super::checkpoints::{chips, words};
+use super::contexts::{add, driver};
+use super::damaged::Parts;
+use super::ends::{ECALL, elf, li};
+use super::parts::END;
+use super::{execute, load, said};
+
+const SP: u32 = 2;
+const T: [u32; 3] = [5, 6, 7];
+const S: [u32; 4] = [8, 9, 18, 19];
+const A0: u32 = 10;
+const A1: u32 = 11;
+const A2: u32 = 12;
+const A3: u32 = 13;
+
+const ENOENT: i32 = -2;
+const ENOSPC: i32 = -28;
+
+fn length(code: &[u32]) -> i32 {
+    4 * code.len() as i32
+}
+
+fn constant(register: u32, value: i32) -> [u32; 2] {
+    let high = (value + 0x800) & !0xfff;
+    [u(opcode::LUI, register, high), add(register, register, value - high)]
+}
+
+/// So many times, counted in a register.
+fn times(register: u32, count: i32, body: &[u32]) -> Vec<u32> {
+    let end = [add(register, register, -1), b(1, register, 0, -4 - length(body))];
+    [&constant(register, count)[..], body, &end].concat()
+}
+
+/// Ends with a failure unless `a0` has this value.
+fn expect(value: i32) -> [u32; 4] {
+    [add(A0, A0, -value), b(0, A0, 0, 12), li(17, 93), ECALL]
+}
+
+fn open(context: i32) -> Vec<u32> {
+    let args = [li(A0, context), li(A1, 0x100), li(A2, 0), add(A3, SP, -64)];
+    [&args[..], &driver(1), &expect(0)].concat()
+}
+
+fn close() -> Vec<u32> {
+    [&[li(A0, 0)][..], &driver(2), &expect(0)].concat()
+}
+
+fn create(entries: i32, result: i32) -> Vec<u32> {
+    create_in(0, entries, result)
+}
+
+/// Addresses of its queues, and its handle, are put on the stack.
+fn create_in(context: i32, entries: i32, result: i32) -> Vec<u32> {
+    let args = [li(A0, context), li(A1, entries), li(A2, 0), add(A3, SP, -64)];
+    [&args[..], &driver(3), &expect(result)].concat()
+}
+
+/// Destroys the queue pair that was made last.
+fn destroy(result: i32) -> Vec<u32> {
+    [&[i(opcode::LOAD, 3, A0, SP, -48)][..], &driver(4), &expect(result)].concat()
+}
+
+fn machine(settings: &[(&str, &str)]) -> Machine {
+    load("sonuma", settings)
+}
+
+#[test]
+fn queue_pairs_come_and_go_without_end() {
+    // Queues of so many queue pairs would not fit at the same time.
+    let small = ("memory.size_bytes", "16M");
+    for (machine, most) in [
+        (machine(&[small]), 64),
+        (machine(&[small, ("rmc.queue_pairs", "300")]), 256),
+        (machine(&[small, ("rmc.queue_pairs", "300"), ("system.page_bytes", "4K")]), 128),
+        (chips(&[]), 1),
+    ] {
+        let code = [
+            open(0),
+            times(S[0], most, &create(2, 0)),
+            create(2, ENOSPC),
+            destroy(0),
+            create(2, 0),
+            create(2, ENOSPC),
+            create(4, ENOSPC),
+            close(),
+            open(0),
+            times(S[0], most, &create(4, 0)),
+            create(4, ENOSPC),
+            close(),
+            open(0),
+            times(S[0], 10_000, &[create(128, 0), destroy(0)].concat()),
+            destroy(ENOENT),
+            END.to_vec(),
+        ];
+        let program = elf(&code.concat());
+        said(&execute(&machine, 1, &program, &words(&["test"])));
+    }
+}
+
+/// The controller's registers are for all contexts, and the lists for one each.
+#[test]
+fn a_queue_pair_that_is_refused_takes_no_place() {
+    let code = [
+        open(0),
+        open(1),
+        times(S[0], 64, &create(2, 0)),
+        times(S[0], 300, &create_in(1, 2, ENOSPC)),
+        close(),
+        times(S[0], 64, &create_in(1, 2, 0)),
+        create_in(1, 2, ENOSPC),
+        END.to_vec(),
+    ];
+    said(&execute(&machine(&[]), 1, &elf(&code.concat()), &words(&["test"])));
+}
+
+/// Posts so many reads of 64 bytes of the node's own segment to the queue pair that was made last.
+fn post_reads(count: i32) -> Vec<u32> {
+    let [wq, entry, buffer] = T;
+    let mut code = vec![
+        i(opcode::LOAD, 3, wq, SP, -64),
+        li(buffer, 64),
+        i(opcode::OP_IMM, 1, buffer, buffer, 48),
+        add(entry, SP, -512),
+        r(opcode::OP, 6, 0, buffer, buffer, entry),
+        li(entry, 1 | 1 << 1),
+    ];
+    for slot in 0..count {
+        code.push(s(opcode::STORE, 3, wq, buffer, slot * 16 + 8));
+        code.push(s(opcode::STORE, 3, wq, entry, slot * 16));
+    }
+    code
+}
+
+/// `a0` = whether anything is in the first completions of the queue pair that was made last.
+fn look() -> Vec<u32> {
+    let [cq, word, _] = T;
+    let mut code = vec![i(opcode::LOAD, 3, cq, SP, -56), li(A0, 0)];
+    for at in 0..4 {
+        code.push(i(opcode::LOAD, 3, word, cq, at * 8));
+        code.push(r(opcode::OP, 6, 0, A0, A0, word));
+    }
+    code
+}
+
+/// Queue pairs go at each time after operations were posted, and others of another or the same size follow at once:
+/// they complete what was posted to them, and nothing else.
+#[test]
+fn nothing_of_a_queue_pair_comes_to_the_next_one() {
+    let slow = [("llc.latency_cycles", "150"), ("system.call_cycles", "1")];
+    let one = [&slow[..], &[("rmc.queue_pairs", "1")]].concat();
+    for (settings, sizes) in
+        [(&[][..], [8, 8]), (&slow, [8, 8]), (&slow, [8, 16]), (&one, [8, 8]), (&one, [8, 16])]
+    {
+        let delay = [b(0, T[0], 0, 12), add(T[0], T[0], -1), 0xff9f_f06f /* j -8 */];
+        let wait = times(T[0], 6_000, &[]);
+        let round = [
+            create(sizes[0], 0),
+            post_reads(4),
+            vec![add(T[0], S[1], 0)],
+            delay.to_vec(),
+            destroy(0),
+            create(sizes[1], 0),
+            wait.clone(),
+            look(),
+            expect(0).to_vec(),
+            post_reads(1),
+            wait,
+            look(),
+            vec![i(opcode::OP_IMM, 5, A0, A0, 31)],
+            expect(1).to_vec(),
+            destroy(0),
+            vec![add(S[1], S[1], 4)],
+        ];
+        let code = [open(0), vec![li(S[1], 0)], times(S[0], 200, &round.concat()), END.to_vec()];
+        let outcome = execute(&machine(settings), 1, &elf(&code.concat()), &words(&["test"]));
+        assert_eq!(outcome.nodes[0].end, End::Exit(0), "{settings:?} {sizes:?}");
+    }
+}
+
+/// A second queue pair of a tile is refused, and the first one stays as it is.
+#[test]
+fn queues_of_a_tile_stay_when_another_pair_is_refused() {
+    let word = |funct3| i(opcode::LOAD, funct3, A0, S[0], 24);
+    let code = [
+        open(0),
+        create(8, 0),
+        vec![i(opcode::LOAD, 3, S[0], SP, -64), li(A0, 7), s(opcode::STORE, 3, S[0], A0, 24)],
+        create(8, ENOSPC),
+        vec![word(3)],
+        expect(7).to_vec(),
+        destroy(0),
+        create(8, 0),
+        vec![i(opcode::LOAD, 3, S[0], SP, -64), word(3)],
+        expect(0).to_vec(),
+        END.to_vec(),
+    ];
+    said(&execute(&chips(&[]), 1, &elf(&code.concat()), &words(&["test"])));
+}
+
+/// Three queue pairs, of which the second goes, and others that come and go.
+fn coming_and_going() -> Vec<u8> {
+    let code = [
+        open(0),
+        times(S[0], 3, &create(16, 0)),
+        [&[li(A0, 1)][..], &driver(4), &expect(0)].concat(),
+        times(S[0], 2_000, &[create(128, 0), destroy(0), create(16, 0), destroy(0)].concat()),
+        [&[li(A0, 0)][..], &driver(4), &expect(0)].concat(),
+        [&[li(A0, 1)][..], &driver(4), &expect(ENOENT)].concat(),
+        END.to_vec(),
+    ];
+    elf(&code.concat())
+}
+
+/// Hops from checkpoint to checkpoint between these machines; the checkpoints' heads.
+fn hop(machines: &[Machine], program: &[u8]) -> Vec<serde_json::Value> {
+    let folder = tempfile::tempdir().unwrap();
+    let args = words(&["test"]);
+    let job = Job { program, args: &args, env: &[], nodes: 1 };
+    let mut options = Options { max_cycles: Some(500_000_000), ..Options::default() };
+    let mut session = Session::new(&machines[0], &job, &options).unwrap();
+    let mut heads = Vec::new();
+    let at = |instructions| Until { instructions: Some(instructions), ..Until::default() };
+    while session.fast_forward(at(session.instructions() + 2_003), &mut options).unwrap() {
+        let checkpoint = session.checkpoint(&job, Part::Whole, &mut options).unwrap();
+        heads.push(Parts::of(&checkpoint).head);
+        let machine = &machines[heads.len() % machines.len()];
+        session = Session::restore(machine, &checkpoint, &options).unwrap();
+    }
+    said(&session.finish(options));
+    heads
+}
+
+/// What is free stays free: a program that goes on needs no more memory or addresses than one that never stopped.
+#[test]
+fn what_is_gone_is_used_again_after_a_checkpoint() {
+    let heads = hop(&[machine(&[])], &coming_and_going());
+    assert!(heads.len() > 10, "{}", heads.len());
+    let own = |head: &serde_json::Value| head["nodes"][0].clone();
+    for [before, after] in heads[1..].array_windows() {
+        let (before, after) = (own(before), own(after));
+        for name in ["next", "pages", "free", "for_lists"] {
+            assert_eq!(before["memory"][name], after["memory"][name], "{name}");
+        }
+        assert_eq!(before["kernel"]["memory"], after["kernel"]["memory"]);
+        let made = |node: &serde_json::Value| node["device"]["next_handle"].as_u64();
+        assert!(made(&before) < made(&after));
+    }
+    assert!(heads.iter().any(|head| own(head)["memory"]["unused"].as_array().unwrap().len() == 2));
+}
+
+#[test]
+fn queue_pairs_come_and_go_on_one_machine_after_the_other() {
+    let small = [("memory.size_bytes", "16M"), ("rmc.queue_pairs", "4")];
+    let pages = [("system.page_bytes", "4K"), ("rmc.queue_pairs", "3")];
+    hop(&[machine(&[]), machine(&small), machine(&pages)], &coming_and_going());
+}
