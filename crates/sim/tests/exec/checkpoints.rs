@@ -253,6 +253,9 @@ fn what_is_missing_where_a_program_goes_on_is_named() {
     assert!(memory.starts_with("memory.size_bytes: "), "{memory}");
     let borrowed = refused(&load("deoi-cores", &[]));
     assert!(borrowed.contains("ni.placement"), "{borrowed}");
+    let numbers = fs::read(folder.join("in")).unwrap();
+    fs::write(folder.join("in"), [b"7", &numbers[1..]].concat()).unwrap();
+    assert!(refused(&chips(&[])).ends_with("in: has another content than it had then"));
     fs::write(folder.join("in"), "1\n").unwrap();
     assert!(refused(&chips(&[])).ends_with("in: has 2 bytes, and had 692 then"));
     fs::remove_file(folder.join("in")).unwrap();

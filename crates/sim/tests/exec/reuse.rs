@@ -221,7 +221,6 @@ fn coming_and_going() -> Vec<u8> {
 
 /// Hops from checkpoint to checkpoint between these machines; the checkpoints' heads.
 fn hop(machines: &[Machine], program: &[u8]) -> Vec<serde_json::Value> {
-    let folder = tempfile::tempdir().unwrap();
     let args = words(&["test"]);
     let job = Job { program, args: &args, env: &[], nodes: 1 };
     let mut options = Options { max_cycles: Some(500_000_000), ..Options::default() };

@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::ops::{Deref, DerefMut};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
+use rustix::fs::{OFlags, fcntl_getfl};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 
 use super::Files;
@@ -28,6 +29,8 @@ struct Saved {
     /// The next byte to be read or written.
     position: u64,
     size_bytes: u64,
+    /// Of the bytes that it has, if it is only read.
+    fingerprint: u64,
 }
 
 impl OnDisk {
@@ -56,10 +59,13 @@ impl OnDisk {
         let Opened::File(mut file, status) = host.open(&self.name, mode)? else {
             return Err(io::ErrorKind::IsADirectory.into());
         };
-        let Saved { position, size_bytes, .. } = self.saved;
+        let Saved { position, size_bytes, fingerprint, .. } = self.saved;
         if status.size < size_bytes {
             let why = format!("has {} bytes, and had {size_bytes} then", status.size);
             return Err(io::Error::other(why));
+        }
+        if !writes && self::fingerprint(&file, size_bytes)? != fingerprint {
+            return Err(io::Error::other("has another content than it had then"));
         }
         if writes && status.size > size_bytes {
             file.set_len(size_bytes)?;
@@ -95,9 +101,35 @@ impl Serialize for OnDisk {
             ));
         }
         let position = file.stream_position().map_err(|error| wrong(error.to_string()))?;
-        Saved { name: self.name.clone(), position, size_bytes: metadata.len() }
-            .serialize(serializer)
+        let size_bytes = metadata.len();
+        let fingerprint =
+            fingerprint(file, size_bytes).map_err(|error| wrong(error.to_string()))?;
+        Saved { name: self.name.clone(), position, size_bytes, fingerprint }.serialize(serializer)
     }
+}
+
+/// FNV-1a of the first bytes of a file, eight at a time; 0 if it may be written: a run from
+/// the checkpoint on may have done so.
+fn fingerprint(file: &File, size_bytes: u64) -> io::Result<u64> {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x100_0000_01b3;
+    if fcntl_getfl(file)? & OFlags::ACCMODE != OFlags::RDONLY {
+        return Ok(0);
+    }
+    let (mut hash, mut at) = (BASIS, 0);
+    let mut buffer = vec![0; 1 << 16];
+    while at < size_bytes {
+        let length = (size_bytes - at).min(buffer.len() as u64) as usize;
+        file.read_exact_at(&mut buffer[..length], at)?;
+        buffer[length..].fill(0);
+        let words = buffer[..length.next_multiple_of(8)].as_chunks().0.iter();
+        let mix = |hash: u64, word: &[u8; 8]| {
+            (hash ^ u64::from_le_bytes(*word)).wrapping_mul(PRIME).rotate_left(29)
+        };
+        hash = words.fold(hash, mix);
+        at += length as u64;
+    }
+    Ok(hash)
 }
 
 impl<'de> Deserialize<'de> for OnDisk {
