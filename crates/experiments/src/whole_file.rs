@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{
-    Access, AtFlags, CWD, FlockOperation, Mode, OFlags, accessat, fchmod, flock, fsync, openat,
-    renameat, statat, unlinkat,
+    Access, AtFlags, CWD, FlockOperation, Mode, OFlags, accessat, fchmod, fcntl_getfl, fcntl_setfl,
+    flock, fsync, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -57,10 +58,9 @@ impl Place {
     /// Any of the operating system.
     pub fn find(file: &Path) -> io::Result<Place> {
         // Links of /proc have texts that are no paths.
-        let is_special = |found: fs::Metadata| !found.is_file() && !found.is_dir();
-        let special = match fs::metadata(file).is_ok_and(is_special) {
-            true => Some(File::options().write(true).open(file)?),
-            false => None,
+        let special = match fs::metadata(file) {
+            Ok(found) if !found.is_file() && !found.is_dir() => Some(open_special(file, &found)?),
+            _ => None,
         };
         let end = if special.is_some() { file.to_owned() } else { target(file)? };
         let parent = end.parent().filter(|parent| *parent != Path::new(""));
@@ -181,6 +181,25 @@ pub fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     Ok(openat(CWD, path, flags, Mode::empty())?)
 }
 
+/// Opens what is no file. A pipe that nobody reads is waited for, for so long.
+fn open_special(path: &Path, found: &fs::Metadata) -> io::Result<File> {
+    const READER_TIMEOUT: Duration = Duration::from_secs(10);
+    const STEP: Duration = Duration::from_millis(5);
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let until = Instant::now() + READER_TIMEOUT;
+    let opened = loop {
+        match openat(CWD, path, flags, Mode::empty()) {
+            Err(Errno::NXIO) if found.file_type().is_fifo() && Instant::now() < until => {
+                std::thread::sleep(STEP);
+            }
+            Err(Errno::NXIO) => return Err(io::Error::other("nobody reads it")),
+            opened => break opened?,
+        }
+    };
+    fcntl_setfl(&opened, fcntl_getfl(&opened)? - OFlags::NONBLOCK)?;
+    Ok(opened.into())
+}
+
 fn about_link(link_to: Option<&Path>, error: io::Error) -> io::Error {
     match link_to {
         Some(end) => io::Error::new(error.kind(), format!("a link to {}: {error}", end.display())),
@@ -262,6 +281,19 @@ mod tests {
         assert_eq!(kind("link"), Err(io::ErrorKind::NotFound));
         assert_eq!(check(Path::new("/dev/null")).map_err(|error| error.kind()), Ok(()));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_pipe_is_written_once_somebody_reads_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, MODE, 0).unwrap();
+        std::thread::scope(|scope| {
+            let written = scope.spawn(|| write(&pipe, b"text"));
+            assert_eq!(fs::read(&pipe).unwrap(), b"text");
+            written.join().unwrap().unwrap();
+        });
+        assert!(fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
     }
 
     /// As a program on the model could do it while it runs.
