@@ -38,6 +38,7 @@ pub mod elf;
 pub mod encode;
 pub mod exec;
 pub mod float;
+pub mod fnv;
 pub mod functional;
 mod hart;
 pub mod host;

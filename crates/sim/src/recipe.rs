@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rackmem_riscv::fnv::{BASIS, fnv1a};
 use serde::Serialize;
 
 use crate::machine::{self, Machine};
@@ -37,8 +38,7 @@ impl Recipe {
 
 /// Tells contents apart that differ by mistake: FNV-1a of 64 bits.
 pub fn fingerprint(bytes: &[u8]) -> String {
-    let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    format!("fnv1a-64:{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
+    format!("fnv1a-64:{:016x}", fnv1a(BASIS, bytes))
 }
 
 /// The same of a file that a program has read, whose name begins in this folder; empty if there is none.

@@ -361,7 +361,7 @@ impl Kernel {
         (flags & FIXED != 0 && to % PAGE == 0).then_some((to, end))
     }
 
-    /// What is there is about to be taken away.
+    /// Writes the mappings to their files of which `mremap` takes the place.
     fn write_back_target(&mut self, context: &mut Context<'_>) -> Result<()> {
         let Some((start, end)) = Kernel::target(context) else { return Ok(()) };
         for region in self.shared.within(start, end) {
@@ -370,7 +370,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// What was there has been taken away.
+    /// Forgets the mappings of which `mremap` has taken the place.
     fn remove_target(&mut self, context: &Context<'_>) {
         let Some((start, end)) = Kernel::target(context) else { return };
         if !self.shared.remove(start, end).is_empty() {

@@ -14,6 +14,7 @@ use std::fmt;
 use std::ops::Range;
 
 use rackmem_riscv::encode::{b, opcode, r};
+use rackmem_riscv::fnv::{BASIS, fnv1a};
 use rackmem_riscv::space::AddressSpace;
 use rackmem_riscv::{Class, decode};
 
@@ -93,8 +94,7 @@ fn once(
 
 /// Number of a test's own stream of random numbers (FNV-1a), so that tests with the same seed differ.
 pub(super) fn stream(name: &str) -> u64 {
-    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
+    fnv1a(BASIS, name.as_bytes())
 }
 
 /// Addresses: in one line, in neighbouring ones, or in lines of their own. In one line, several stores show at once.

@@ -9,11 +9,9 @@ use super::regular::Regular;
 use super::table::{Open, OpenFile, READ_WRITE};
 use super::{Context, Errno, Files, Result};
 use crate::kernel::saved::{Checked, require};
+use crate::kernel::synthetic::FIRST_INODE;
 use crate::kernel::{Kind, Status};
 use crate::space::PAGE;
-
-/// Numbers of these files begin behind those of the host's.
-const FIRST_INODE: u64 = 1 << 56;
 
 /// The longest file.
 const LONGEST: u64 = i64::MAX as u64;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::ops::{Deref, DerefMut};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 
 use rustix::fs::{OFlags, fcntl_getfl};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 use super::Files;
 use super::regular::Regular;
 use super::table::{APPEND, Open, OpenFile, WRITE_ONLY};
+use crate::fnv::{BASIS, fnv1a};
 use crate::kernel::{Host, Kernel, Kind, OpenMode, Opened};
 
 /// A file of the host that is open.
@@ -92,27 +93,17 @@ impl DerefMut for OnDisk {
 
 impl Serialize for OnDisk {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let wrong = |why: String| ser::Error::custom(format!("{}: {why}", self.name));
         let mut file: &File = self;
-        let metadata = file.metadata().map_err(|error| wrong(error.to_string()))?;
-        if metadata.nlink() == 0 {
-            return Err(wrong(
-                "is open and has been removed, so that nothing can open it again".into(),
-            ));
-        }
-        let position = file.stream_position().map_err(|error| wrong(error.to_string()))?;
-        let size_bytes = metadata.len();
-        let fingerprint =
-            fingerprint(file, size_bytes).map_err(|error| wrong(error.to_string()))?;
+        let wrong = |error: io::Error| ser::Error::custom(format!("{}: {error}", self.name));
+        let position = file.stream_position().map_err(wrong)?;
+        let size_bytes = file.metadata().map_err(wrong)?.len();
+        let fingerprint = fingerprint(file, size_bytes).map_err(wrong)?;
         Saved { name: self.name.clone(), position, size_bytes, fingerprint }.serialize(serializer)
     }
 }
 
-/// FNV-1a of the first bytes of a file, eight at a time; 0 if it may be written: a run from
-/// the checkpoint on may have done so.
+/// Of the first bytes of a file; 0 if it may be written: a run from the checkpoint on may have done so.
 fn fingerprint(file: &File, size_bytes: u64) -> io::Result<u64> {
-    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x100_0000_01b3;
     if fcntl_getfl(file)? & OFlags::ACCMODE != OFlags::RDONLY {
         return Ok(0);
     }
@@ -121,12 +112,7 @@ fn fingerprint(file: &File, size_bytes: u64) -> io::Result<u64> {
     while at < size_bytes {
         let length = (size_bytes - at).min(buffer.len() as u64) as usize;
         file.read_exact_at(&mut buffer[..length], at)?;
-        buffer[length..].fill(0);
-        let words = buffer[..length.next_multiple_of(8)].as_chunks().0.iter();
-        let mix = |hash: u64, word: &[u8; 8]| {
-            (hash ^ u64::from_le_bytes(*word)).wrapping_mul(PRIME).rotate_left(29)
-        };
-        hash = words.fold(hash, mix);
+        hash = fnv1a(hash, &buffer[..length]);
         at += length as u64;
     }
     Ok(hash)

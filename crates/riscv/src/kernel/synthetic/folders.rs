@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Facts, Made, open};
+use crate::fnv::{BASIS, fnv1a};
 use crate::kernel::{Entry, Kind};
 
 /// Names of files that are always there. Folders are what they are in.
@@ -106,10 +107,7 @@ pub(in crate::kernel) const FIRST_INODE: u64 = 1 << 48;
 
 /// The number of a file that the kernel makes up, from its normal name: FNV-1a, cut to 48 bits.
 pub(in crate::kernel) fn inode(name: &str) -> u64 {
-    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x100_0000_01b3;
-    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(PRIME);
-    FIRST_INODE | first_name(name).bytes().fold(BASIS, mix) >> 16
+    FIRST_INODE | fnv1a(BASIS, first_name(name).as_bytes()) >> 16
 }
 
 fn add(names: &mut BTreeMap<String, Kind>, name: String, kind: Kind) {

@@ -125,7 +125,7 @@ static void memory(void)
     printf(" %s, hole %d\n", bytes + 10, bytes[0] == 0 && bytes[9] == 0);
     printf("end %d, before %d\n", (int)lseek(file, -1, SEEK_END), lseek(file, -1, SEEK_SET) < 0 && errno == EINVAL);
 
-    // What is cut off is not there when the file grows again.
+    // A file that is cut and grows again has zeros there.
     printf("cut %d", ftruncate(file, 2));
     printf(" %d", ftruncate(file, 20));
     memset(bytes, 1, sizeof bytes);

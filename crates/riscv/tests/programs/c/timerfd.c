@@ -72,7 +72,7 @@ static void reads(void)
     timerfd_gettime(timer, &old);
     printf("period %ld, left %d\n", old.it_interval.tv_nsec, old.it_value.tv_nsec > 0 && old.it_value.tv_nsec <= 2 * MS);
 
-    // What was due when it is set anew is forgotten.
+    // A timer that is set anew forgets that it was due.
     nanosleep(&(struct timespec){.tv_nsec = 3 * MS}, NULL);
     fcntl(timer, F_SETFL, O_NONBLOCK);
     struct itimerspec none = every(0, 7);
