@@ -66,6 +66,7 @@ fn options_of_checkpoints_that_cannot_be_are_refused() {
     for (options, program, status, why) in [
         (&["--checkpoint", "here"][..], true, 2, "--fast-forward"),
         (&["--measure", "5k"], true, 2, "give one of them"),
+        (&["--sample", "10k", "--measure", "5k"], true, 2, "cannot be used with"),
         (&["--restore", "in", "--fast-forward", "5k"], false, 2, "cannot be used with"),
         (&["--restore", "in"], true, 2, "leave them out"),
         (&["--restore", "in"], false, 125, "in: is no checkpoint"),

@@ -17,7 +17,8 @@ pub struct PartArgs {
     #[arg(long, value_name = "N|region", conflicts_with_all = ["functional", "sample"])]
     pub fast_forward: Option<Begin>,
     /// End the part after so many instructions, such as 10M; the rest is executed without timing
-    #[arg(long, value_name = "N", value_parser = size::count, conflicts_with = "functional")]
+    #[arg(long, value_name = "N", value_parser = size::count,
+          conflicts_with_all = ["functional", "sample"])]
     pub measure: Option<u64>,
     /// Take a sample every so many instructions, such as 1M, and estimate the cycles of the whole program with a 95 %
     /// interval; for one node, and programs of one thread. Counters are those of the last sample
