@@ -80,6 +80,8 @@ pub struct LocalHost {
     pub input: Input,
     /// Bytes of memory that the program finds in its machine.
     pub memory_bytes: u64,
+    /// Waits for the programs that share the folder and come before this one.
+    pub earlier: Option<Box<dyn Fn() + Send>>,
     harts: usize,
     output: Output,
     folder: Folder,
@@ -101,6 +103,7 @@ impl LocalHost {
             inputs: BTreeMap::new(),
             input: Input::Empty,
             memory_bytes: MEMORY,
+            earlier: None,
             harts: harts.max(1),
             output,
             folder: Folder::new(folder),
@@ -329,6 +332,12 @@ impl Host for LocalHost {
         self.memory_bytes
     }
 
+    fn await_earlier(&mut self) {
+        if let Some(earlier) = &self.earlier {
+            earlier();
+        }
+    }
+
     fn warn(&mut self, message: &str) {
         if self.warnings.iter().any(|earlier| earlier == message) {
             return;
@@ -340,6 +349,7 @@ impl Host for LocalHost {
     }
 
     fn open(&mut self, name: &str, mode: OpenMode) -> io::Result<Opened> {
+        self.await_earlier();
         if mode.write {
             let path = self.own_place(name, !mode.create_new)?;
             return self.open_file(&path, mode);
@@ -356,6 +366,7 @@ impl Host for LocalHost {
     }
 
     fn status(&mut self, name: &str, follow: bool) -> io::Result<Status> {
+        self.await_earlier();
         let Place { path, .. } = self.place(name, follow)?;
         let found = fs::symlink_metadata(&path).map(|found| self.folder.status(&found));
         match &found {
@@ -367,6 +378,7 @@ impl Host for LocalHost {
     }
 
     fn read_link(&mut self, name: &str) -> io::Result<String> {
+        self.await_earlier();
         let Place { path, .. } = self.place(name, false)?;
         let text = fs::read_link(&path)?;
         Ok(match text.is_absolute() {
@@ -376,6 +388,7 @@ impl Host for LocalHost {
     }
 
     fn enter(&mut self, name: &str) -> io::Result<String> {
+        self.await_earlier();
         let Place { path, .. } = self.place(name, true)?;
         match fs::metadata(&path)?.is_dir() {
             true => Ok(self.folder.shown(&path)),
@@ -384,6 +397,7 @@ impl Host for LocalHost {
     }
 
     fn change(&mut self, change: &Change<'_>) -> io::Result<()> {
+        self.await_earlier();
         match *change {
             Change::MakeFolder(name) => {
                 let path = self.own_place(name, false)?;

@@ -1,6 +1,7 @@
 //! `rackmem cc` and `rackmem sim exec` as their user sees them.
 
 mod outputs;
+mod shared_folder;
 mod signals;
 mod traced;
 

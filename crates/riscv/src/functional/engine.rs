@@ -84,11 +84,18 @@ impl<'a> Engine<'a> {
 
     /// Runs to the end.
     pub(super) fn run(mut self) -> Result<Outcome, RunError> {
+        let ended = self.run_to_end();
+        self.kernel.end(&mut self.space, &mut self.host);
+        ended.map(|(number, end)| self.outcome(number, end))
+    }
+
+    /// Returns the hart that ends the program, and the end.
+    fn run_to_end(&mut self) -> Result<(usize, End), RunError> {
         loop {
             let mut ran = false;
             for number in 0..self.threads.len() {
                 if let Some((hart, signal)) = self.expire() {
-                    return Ok(self.outcome(hart, End::Killed(signal)));
+                    return Ok((hart, End::Killed(signal)));
                 }
                 self.wake_if_due(number);
                 if self.threads[number].state != State::Running {
@@ -96,7 +103,7 @@ impl<'a> Engine<'a> {
                 }
                 ran = true;
                 if let Some(end) = self.slice(number)? {
-                    return Ok(self.outcome(number, end));
+                    return Ok((number, end));
                 }
             }
             if !ran {
@@ -261,7 +268,7 @@ impl<'a> Engine<'a> {
         if !self.is_timer_due() {
             return None;
         }
-        let Expired { woken, killed } = self.kernel.expire(self.host.now_ns, &mut self.space);
+        let Expired { woken, killed } = self.kernel.expire(self.host.now_ns);
         for hart in woken {
             self.threads[hart].state = State::Running;
         }

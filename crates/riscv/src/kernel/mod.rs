@@ -179,20 +179,6 @@ impl Kernel {
         memory: &mut dyn UserMemory,
         host: &mut dyn Host,
     ) -> Reply {
-        let reply = self.carry_out(hart, state, memory, host);
-        if matches!(reply.effect, Effect::Exit(_) | Effect::Killed(_)) {
-            self.write_back_all(memory);
-        }
-        reply
-    }
-
-    fn carry_out(
-        &mut self,
-        hart: usize,
-        state: &mut Hart,
-        memory: &mut dyn UserMemory,
-        host: &mut dyn Host,
-    ) -> Reply {
         state.pc = state.pc.wrapping_add(waiting::ECALL_BYTES);
         let number = state.x[abi::A7];
         self.now_ns = host.now_ns();
@@ -300,6 +286,9 @@ impl Kernel {
 
     /// Calls on memory: shared mappings of files may be in it.
     fn memory_call(&mut self, number: u64, context: &mut Context<'_>) -> Option<Result> {
+        if self.has_shared() {
+            context.host.await_earlier();
+        }
         if let Some(result) = self.before_memory_call(number, context) {
             return Some(result);
         }
@@ -313,6 +302,9 @@ impl Kernel {
     /// Calls on files: shared mappings may show them.
     fn file_call(&mut self, number: u64, context: &mut Context<'_>) -> Option<Result> {
         let has_shared = self.has_shared();
+        if has_shared || self.files.has_any_on_disk() {
+            context.host.await_earlier();
+        }
         let mut places = if has_shared { self.files.places(number, context) } else { Vec::new() };
         for place in places.extract_if(.., |place| place.reads) {
             if let Err(errno) = self.before_read(context, &place) {

@@ -29,6 +29,10 @@ pub trait Host {
         16 << 30
     }
 
+    /// Waits until the programs that share files with this one and come before it are as far as it is. The kernel
+    /// calls it before it reads or writes a file that is open; the functions below do so themselves.
+    fn await_earlier(&mut self) {}
+
     /// Reports a warning to the user who runs the program.
     fn warn(&mut self, message: &str);
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::files::{Files, Place};
 use super::saved::{Checked, require};
-use super::{Context, Errno, Kernel, Result, UserMemory, memory, number};
+use super::{Context, Errno, Host, Kernel, Result, UserMemory, memory, number};
 use crate::space::{PAGE, Permissions, TOP};
 
 /// `MAP_SHARED`, and `MAP_SHARED_VALIDATE` with the next bit.
@@ -232,8 +232,11 @@ impl Kernel {
         self.files.keep(self.shared.files());
     }
 
-    /// Writes all shared mappings to their files: the program ends.
-    pub(super) fn write_back_all(&mut self, memory: &mut dyn UserMemory) {
+    /// Writes all shared mappings to their files. The driver calls it when the program ends, however that comes.
+    pub fn end(&mut self, memory: &mut dyn UserMemory, host: &mut dyn Host) {
+        if self.has_shared() {
+            host.await_earlier();
+        }
         for region in std::mem::take(&mut self.shared.regions) {
             // Nobody is left to learn of an error.
             let _ = write_back(&region, &mut self.files, memory);

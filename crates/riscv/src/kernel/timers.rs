@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::misc::{EPOCH_NS, TIMER_ABSTIME};
 use super::saved::{Checked, require};
 use super::signals::{Info, Sent, To};
-use super::{Context, Errno, Kernel, Result, UserMemory, number};
+use super::{Context, Errno, Kernel, Result, number};
 
 const CLOCK_REALTIME: u64 = 0;
 
@@ -168,7 +168,7 @@ impl Kernel {
     }
 
     /// Sends the signals of timers that are due, and wakes threads that may wait for those that are files.
-    pub fn expire(&mut self, now_ns: u64, memory: &mut dyn UserMemory) -> Expired {
+    pub fn expire(&mut self, now_ns: u64) -> Expired {
         let mut expired = Expired::default();
         self.now_ns = self.now_ns.max(now_ns);
         let harts = self.threads.harts();
@@ -189,9 +189,6 @@ impl Kernel {
         if self.files.tick(now_ns) {
             let woken = self.retrying().filter(|hart| !expired.woken.contains(hart));
             expired.woken.extend(woken.collect::<Vec<_>>());
-        }
-        if expired.killed.is_some() {
-            self.write_back_all(memory);
         }
         expired
     }

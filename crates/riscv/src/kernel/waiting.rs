@@ -166,9 +166,6 @@ impl Kernel {
         }
         let ends = self.signals.deliver(hart, state, memory);
         self.signals.restore_mask(hart);
-        if ends.is_some() {
-            self.write_back_all(memory);
-        }
         ends
     }
 
@@ -219,11 +216,7 @@ impl Kernel {
                 (signal, code, fault.address)
             }
         };
-        let is_handled = self.signals.fault(hart, state, memory, (signal, code, address));
-        if !is_handled {
-            self.write_back_all(memory);
-        }
-        is_handled
+        self.signals.fault(hart, state, memory, (signal, code, address))
     }
 
     /// `kill`, `tkill`, `tgkill`, `rt_sigqueueinfo` and `rt_tgsigqueueinfo`.

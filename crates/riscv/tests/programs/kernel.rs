@@ -361,8 +361,8 @@ fn a_timer_wakes_its_program_every_period() {
     assert_eq!(process.value(RT_SIGACTION, &[SIGALRM, DATA + 128, 0, 8]), 0);
     let (mut state, reply) = process.any_call(0, RT_SIGSUSPEND, &[DATA + 256, 8]);
     assert_eq!(reply.effect, Effect::Sleep { until_ns: None });
-    assert_eq!(process.kernel.expire(5999, &mut process.space), Expired::default());
-    let due = process.kernel.expire(6000, &mut process.space);
+    assert_eq!(process.kernel.expire(5999), Expired::default());
+    let due = process.kernel.expire(6000);
     assert_eq!(due, Expired { woken: vec![0], killed: None });
     assert_eq!(process.kernel.next_timer(), Some(9000));
     assert_eq!(process.kernel.interrupt(0, &mut state, &mut process.space), None);
@@ -373,7 +373,7 @@ fn a_timer_wakes_its_program_every_period() {
     let mut state = Hart::new(0x2000);
     state.x[abi::A7] = 139;
     state.x[abi::SP] = DATA + PAGE;
-    let due = process.kernel.expire(20_000, &mut process.space);
+    let due = process.kernel.expire(20_000);
     assert_eq!((due.killed, process.kernel.next_timer()), (None, Some(21_000)), "it is blocked");
     assert_eq!(process.kernel.interrupt(0, &mut state, &mut process.space), None);
 }
@@ -393,8 +393,8 @@ fn a_timer_wakes_its_readers_and_nobody_twice() {
     let (state, reply) = process.any_call(1, READ, &read);
     assert_eq!(reply.effect, Effect::Sleep { until_ns: None });
     assert_eq!(state.pc, 0x1000);
-    assert_eq!(process.kernel.expire(5999, &mut process.space), Expired::default());
-    let due = process.kernel.expire(6000, &mut process.space);
+    assert_eq!(process.kernel.expire(5999), Expired::default());
+    let due = process.kernel.expire(6000);
     assert_eq!(due, Expired { woken: vec![1], killed: None });
     // Nobody has read it.
     assert_eq!(process.kernel.next_timer(), None);
@@ -463,7 +463,7 @@ fn a_timer_ends_a_program_that_has_no_handler() {
     let mut process = Process::new();
     process.space.store(DATA + 24, 8, 5).expect("it is mapped");
     assert_eq!(process.value(SETITIMER, &[0, DATA, 0]), 0);
-    let due = process.kernel.expire(5000, &mut process.space);
+    let due = process.kernel.expire(5000);
     assert_eq!(due, Expired { woken: vec![], killed: Some((0, 14)) });
     assert_eq!(process.kernel.next_timer(), None, "once");
 }
@@ -521,7 +521,7 @@ proptest! {
             let (mut state, reply) = process.any_call(0, number, &args);
             process.world.now_ns += 1_000;
             let now = process.world.now_ns;
-            let _ = process.kernel.expire(now, &mut process.space);
+            let _ = process.kernel.expire(now);
             prop_assert!(process.kernel.next_timer().is_none_or(|due| due > now));
             let _ = process.kernel.interrupt(0, &mut state, &mut process.space);
             for hart in reply.woken {

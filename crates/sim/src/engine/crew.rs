@@ -13,11 +13,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use super::Cycle;
+use super::order::{Order, SPINS, Turn};
 use super::pace::Pace;
-
-/// After so many turns of a loop, some ten microseconds, a thread lets others have the core: the one that it waits for
-/// may be among them.
-const SPINS: u32 = 500;
 
 /// Advances a part up to and including a cycle.
 type Advance<T> = fn(&mut T, Cycle);
@@ -30,6 +27,7 @@ pub struct Crew<T> {
     workers: Vec<Worker<T>>,
     advance: Advance<T>,
     pace: Pace,
+    order: Arc<Order>,
 }
 
 impl<T: Send + 'static> Crew<T> {
@@ -40,8 +38,10 @@ impl<T: Send + 'static> Crew<T> {
         let mut share = || Some(parts.by_ref().take(per_share).collect::<Vec<T>>());
         let shares: Vec<Vec<T>> =
             iter::from_fn(&mut share).take_while(|share| !share.is_empty()).collect();
-        let workers = shares.iter().skip(1).map(|_| Worker::new(advance)).collect();
-        Crew { shares, per_share, workers, advance, pace: Pace::default() }
+        let order = Arc::new(Order::new(shares.len()));
+        let turn = |share| Turn { order: Arc::clone(&order), share };
+        let workers = (1..shares.len()).map(|share| Worker::new(advance, turn(share))).collect();
+        Crew { shares, per_share, workers, advance, pace: Pace::default(), order }
     }
 
     /// Advances all parts up to and including cycle `last`.
@@ -61,7 +61,13 @@ impl<T: Send + 'static> Crew<T> {
         self.pace.epoch(begin.elapsed());
     }
 
+    /// The place of a part among all.
+    pub fn turn(&self, number: usize) -> Turn {
+        Turn { order: Arc::clone(&self.order), share: number / self.per_share }
+    }
+
     fn advance_alone(&mut self, last: Cycle) {
+        self.order.begin(0);
         let advance = self.advance;
         self.iter_mut().for_each(|part| advance(part, last));
     }
@@ -69,13 +75,18 @@ impl<T: Send + 'static> Crew<T> {
     fn advance_together(&mut self, last: Cycle) {
         let advance = self.advance;
         let Some((own, others)) = self.shares.split_first_mut() else { return };
+        self.order.begin(last);
         for (worker, share) in self.workers.iter().zip(others.iter_mut()) {
             worker.offer(share, last);
         }
-        own.iter_mut().for_each(|part| advance(part, last));
-        for (worker, share) in self.workers.iter().zip(others) {
+        let advance_share = |number, share: &mut Vec<T>| {
+            let _done = self.order.share(number, last);
+            share.iter_mut().for_each(|part| advance(part, last));
+        };
+        advance_share(0, own);
+        for (number, (worker, share)) in (1..).zip(self.workers.iter().zip(others)) {
             if worker.take_back(share) {
-                share.iter_mut().for_each(|part| advance(part, last));
+                advance_share(number, share);
             }
         }
     }
@@ -159,11 +170,9 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Whether this thread is the one that turns an offer into something else.
-    fn claim(&self, state: u8) -> bool {
-        let claimed =
-            self.state.compare_exchange(OFFERED, state, Ordering::AcqRel, Ordering::Acquire);
-        claimed.is_ok()
+    /// Whether this thread is the one that turns a state into another one.
+    fn turn(&self, from: u8, to: u8) -> bool {
+        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     fn work(&self) -> MutexGuard<'_, (Vec<T>, Cycle)> {
@@ -178,11 +187,11 @@ struct Worker<T> {
 
 impl<T: Send + 'static> Worker<T> {
     /// A thread that waits for offers. Without one, if the host has no more, the leader takes all offers back.
-    fn new(advance: Advance<T>) -> Worker<T> {
+    fn new(advance: Advance<T>, turn: Turn) -> Worker<T> {
         let slot = Arc::new(Slot { state: AtomicU8::new(HOME), work: Mutex::new((Vec::new(), 0)) });
         let own = Arc::clone(&slot);
         let thread = thread::Builder::new().name("simulation".to_owned());
-        let thread = thread.spawn(move || follow(&own, advance)).ok();
+        let thread = thread.spawn(move || follow(&own, advance, &turn)).ok();
         Worker { slot, thread }
     }
 
@@ -196,7 +205,7 @@ impl<T: Send + 'static> Worker<T> {
 
     /// Gets the share back. Whether it is as it was offered.
     fn take_back(&self, share: &mut Vec<T>) -> bool {
-        let is_fresh = self.slot.claim(HOME);
+        let is_fresh = self.slot.turn(OFFERED, HOME);
         if !is_fresh {
             self.slot.wait([DONE, DONE], thread::yield_now);
             self.slot.set(HOME);
@@ -206,12 +215,13 @@ impl<T: Send + 'static> Worker<T> {
     }
 }
 
-fn follow<T>(slot: &Slot<T>, advance: Advance<T>) {
+fn follow<T>(slot: &Slot<T>, advance: Advance<T>, turn: &Turn) {
     while slot.wait([OFFERED, CLOSED], thread::park) == OFFERED {
-        if slot.claim(BEGUN) {
+        if slot.turn(OFFERED, BEGUN) {
             let _done = Done(slot);
             let mut work = slot.work();
             let last = work.1;
+            let _advanced = turn.order.share(turn.share, last);
             work.0.iter_mut().for_each(|part| advance(part, last));
         }
     }
@@ -222,7 +232,8 @@ struct Done<'a, T>(&'a Slot<T>);
 
 impl<T> Drop for Done<'_, T> {
     fn drop(&mut self) {
-        self.0.set(DONE);
+        // The leader may have closed the slot meanwhile: it has panicked.
+        self.0.turn(BEGUN, DONE);
     }
 }
 
@@ -259,6 +270,50 @@ mod tests {
         for threads in [2, 3, 7, 10, 100] {
             assert_eq!(of(threads), one, "{threads} threads");
         }
+    }
+
+    /// Epochs and the parts that have written themselves down.
+    type Book = Arc<Mutex<Vec<(Cycle, usize)>>>;
+
+    /// A part that writes its number down where all do.
+    struct Writer {
+        number: usize,
+        book: Book,
+        turn: Option<Turn>,
+    }
+
+    fn write(part: &mut Writer, last: Cycle) {
+        part.turn.as_ref().unwrap().wait();
+        part.book.lock().unwrap().push((last, part.number));
+        assert_ne!((part.number, last), (0, 5_000), "a part of its own mind");
+    }
+
+    fn writers(threads: usize) -> (Crew<Writer>, Book) {
+        let book = Book::default();
+        let part = |number| Writer { number, book: Arc::clone(&book), turn: None };
+        let mut crew = Crew::new((0..10).map(part).collect(), threads, write);
+        for number in crew.numbers() {
+            let turn = crew.turn(number);
+            crew[number].turn = Some(turn);
+        }
+        (crew, book)
+    }
+
+    #[test]
+    fn parts_reach_out_in_their_order() {
+        let all: Vec<_> =
+            (1..5_000).flat_map(|last| (0..10).map(move |part| (last, part))).collect();
+        for threads in [1, 2, 3, 10] {
+            let (mut crew, book) = writers(threads);
+            (1..5_000).for_each(|last| crew.advance(last));
+            assert!(*book.lock().unwrap() == all, "{threads} threads");
+        }
+    }
+
+    #[test]
+    #[should_panic = "a part of its own mind"]
+    fn nobody_waits_for_a_part_that_has_panicked() {
+        writers(5).0.advance(5_000);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod agenda;
 mod crew;
+mod order;
 mod pace;
 mod random;
 mod slab;
@@ -9,6 +10,7 @@ mod wheel;
 
 pub(crate) use agenda::Agenda;
 pub(crate) use crew::Crew;
+pub(crate) use order::Turn;
 pub use random::Random;
 pub(crate) use slab::Slab;
 pub(crate) use wheel::Wheel;

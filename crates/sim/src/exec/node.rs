@@ -17,7 +17,7 @@ use crate::chip::image::Image;
 use crate::chip::layout::{BLOCK_BYTES, SEGMENT_LINE};
 use crate::chip::ni::Ni;
 use crate::chip::wires::Pace;
-use crate::engine::Cycle;
+use crate::engine::{Cycle, Turn};
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::Placement;
@@ -176,5 +176,9 @@ impl run::Node for Node {
         if is_timer || is_misused || is_interrupted || !self.chip.stops.is_empty() {
             self.system.step(&mut self.chip);
         }
+    }
+
+    fn take_turn(&mut self, turn: Turn) {
+        self.system.host.earlier = Some(Box::new(move || turn.wait()));
     }
 }

@@ -12,7 +12,7 @@
 use super::{RunError, Watchdog};
 use crate::chip::wires::Departure;
 use crate::chip::{Chip, host_memory};
-use crate::engine::{Crew, Cycle};
+use crate::engine::{Crew, Cycle, Turn};
 use crate::interconnect::lane;
 use crate::machine::Machine;
 use crate::machine::spec::{Placement, WorkloadKind};
@@ -30,6 +30,9 @@ pub trait Node: Send + 'static {
 
     /// Simulates one cycle; all cycles before it must have been, or have nothing in them.
     fn cycle(&mut self, now: Cycle);
+
+    /// Takes its place among the nodes, for what they share outside of the rack.
+    fn take_turn(&mut self, _turn: Turn) {}
 }
 
 impl Node for Chip {
@@ -175,7 +178,12 @@ impl<N: Node> Rack<N> {
         threads: usize,
         is_mirrored: bool,
     ) -> Rack<N> {
-        Rack { nodes: Crew::new(nodes, threads, simulate), latency_cycles, is_mirrored }
+        let mut nodes = Crew::new(nodes, threads, simulate);
+        for number in nodes.numbers() {
+            let turn = nodes.turn(number);
+            nodes[number].take_turn(turn);
+        }
+        Rack { nodes, latency_cycles, is_mirrored }
     }
 
     /// Simulates all nodes from cycle `next` on for an epoch, or up to and including cycle `end` if that is

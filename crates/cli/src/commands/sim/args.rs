@@ -62,8 +62,8 @@ With --functional there is no machine and no time: one process, as fast as it go
 input and exit status passed through.
 
 The same machine, program and seed give the same result, byte for byte, whatever the number of
-threads. Nodes that change the same file of the current folder at the same time are on their own:
-which one comes first is the host's matter, unless it is --set run.threads=1.";
+threads. Nodes may share files of the current folder: of calls within the time that a packet takes
+from node to node, those of lower nodes come first.";
 
 const EXEC_EXAMPLES: &str = "\
 Examples:

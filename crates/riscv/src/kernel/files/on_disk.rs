@@ -126,6 +126,11 @@ impl<'de> Deserialize<'de> for OnDisk {
 }
 
 impl Files {
+    /// Whether a file of the host is open.
+    pub(in crate::kernel) fn has_any_on_disk(&mut self) -> bool {
+        self.table.files_mut().any(|file| matches!(file.open, Open::File(Regular::Disk(_))))
+    }
+
     /// That the names of open files still name them.
     fn check_names(&mut self, host: &mut dyn Host) -> Result<(), String> {
         for OpenFile { open, status, .. } in self.table.files_mut() {

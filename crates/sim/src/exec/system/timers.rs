@@ -63,8 +63,7 @@ impl System {
         self.host.now_ns = now;
         chip.settle();
         chip.show_stores();
-        let mut user = User { pages: &mut self.pages, chip };
-        let Expired { woken, killed } = self.kernel.expire(now, &mut user);
+        let Expired { woken, killed } = self.kernel.expire(now);
         if let Some((number, signal)) = killed {
             let pc = self.pc(number, chip);
             return self.kill(number, signal, pc, chip);
