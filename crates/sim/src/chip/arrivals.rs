@@ -101,7 +101,7 @@ impl Chip {
             (Part::Home(n), VNET_REQUEST) => self.homes[usize::from(n)].has_room(),
             (Part::Home(_) | Part::Tile(_), _) => true,
             (Part::Memory(n), _) => self.memories[usize::from(n)].has_room(&letter.payload),
-            _ => self.ni.has_room(letter, &self.tiles),
+            _ => self.ni.has_room(letter, &self.tiles, self.wires.now),
         }
     }
 

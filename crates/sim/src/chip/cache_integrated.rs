@@ -7,6 +7,7 @@ use super::message::{Letter, Payload};
 use super::ni::{Interface, Placement, Places, Side, Timer};
 use super::tile::Tile;
 use super::wires::{Event, Wires};
+use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::statistics::Simulated;
@@ -44,9 +45,9 @@ impl Interface for CacheIntegrated {
         panic!("cache-integrated interfaces are of one chip, and got {payload:?} of another")
     }
 
-    fn has_room(&self, letter: &Letter, tiles: &[Tile]) -> bool {
+    fn has_room(&self, letter: &Letter, tiles: &[Tile], now: Cycle) -> bool {
         match (letter.to, &letter.payload) {
-            (Part::Integrated(n), payload) => tiles[usize::from(n)].has_room(payload),
+            (Part::Integrated(n), payload) => tiles[usize::from(n)].has_room(payload, now),
             (_, Payload::Scratchpad(packet)) => self.dma.has_room(packet),
             _ => true,
         }
@@ -56,7 +57,7 @@ impl Interface for CacheIntegrated {
         match (to, payload) {
             (Part::Integrated(n), payload) => {
                 // Whatever arrives is an access to the cache, and passes its pipeline first.
-                let delay = tiles[usize::from(n)].integrated_latency(&payload);
+                let delay = tiles[usize::from(n)].pass_cache(&payload, wires.now);
                 let index =
                     wires.letters.put(Letter { to, payload, trace: super::message::UNTRACED });
                 let timer = Timer { part: to, what: ACCESSED, index };

@@ -410,7 +410,11 @@ impl Port for View<'_> {
 
     #[inline]
     fn store(&mut self, line: Line, change: impl FnOnce(&mut Words)) -> bool {
-        self.l1.store(line, self.wires, change)
+        let is_done = self.l1.store(line, self.wires, change);
+        if is_done {
+            self.access_private_cache();
+        }
+        is_done
     }
 
     #[inline]
@@ -478,12 +482,25 @@ impl View<'_> {
             None => (self.l1.load(line, self.wires), is_data),
         };
         let Some(front) = self.front else { return words };
-        match words {
+        let asks = match words {
             None => front.miss(line),
-            Some(_) if front.look(line, kept, self.wires) == Look::Hit => return words,
-            Some(_) => {}
+            Some(_) => match front.look(line, kept, self.wires) {
+                Look::Hit => return words,
+                look => look == Look::Ask,
+            },
+        };
+        if asks {
+            self.access_private_cache();
         }
         None
+    }
+
+    /// The core has an access to its private cache, which a network interface may share.
+    #[inline]
+    fn access_private_cache(&mut self) {
+        if let Some(own) = &mut self.l1.integrated {
+            own.access(self.wires.now);
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::machine::spec::ScratchpadSpec;
 use crate::scratchpad::region::FIRST;
 use crate::scratchpad::{
-    LINE_BYTES, Misuse, Ni, NiSpec, Packet, Regions, State, Stored, Target, Words,
+    LINE_BYTES, Misuse, Ni, NiSpec, Packet, Port, Regions, State, Stored, Target, Words,
 };
 use crate::sonuma::memory::bytes_of;
 
@@ -37,13 +37,11 @@ pub struct Integrated {
     way_bytes: u32,
     access_cycles: u64,
     send_cycles: u64,
-    bytes_per_cycle: u32,
+    port: Port,
     combine_cycles: u64,
     load: Load,
     /// Cycle in which the core's store is done that is on the bus of the lock box.
     freed_at: Option<Cycle>,
-    /// Cycle in which the outgoing traffic controller has done with its latest packet.
-    free_at: Cycle,
     next_pump: Cycle,
     flush_at: Cycle,
     counts: Counts,
@@ -85,11 +83,10 @@ impl Integrated {
             way_bytes: regions.scratchpad_bytes / machine.private_cache().ways,
             access_cycles: machine.private_cache().latency_cycles.into(),
             send_cycles: send_cycles.into(),
-            bytes_per_cycle,
+            port: Port::new(bytes_per_cycle, machine.noc.link_bytes),
             combine_cycles: combine_cycles.into(),
             load: Load::None,
             freed_at: None,
-            free_at: 0,
             next_pump: 0,
             flush_at: 0,
             counts: Counts::default(),
@@ -193,7 +190,11 @@ impl Integrated {
     ) -> Result<bool, Misuse> {
         let stored = match self.regions.find(address).ok_or(Misuse::NoRegion(address))? {
             Target::Scratchpad { core, offset } if core == self.number => {
-                self.ni.store(offset, size, value)?
+                let stored = self.ni.store(offset, size, value)?;
+                if stored == Stored::Done {
+                    self.port.core(wires.now);
+                }
+                stored
             }
             Target::Scratchpad { .. } | Target::Dram { .. } => {
                 self.store_remote(address, size, value, wires)?
@@ -241,17 +242,28 @@ impl Integrated {
         self.pump(wires);
     }
 
-    /// Cycles from a packet's arrival to its effect; an answer to a load goes to the core.
-    pub fn latency_cycles(&self, packet: &Packet) -> u64 {
-        match self.regions.find(packet.to()) {
-            Some(Target::Load(_)) => 1,
-            _ => self.access_cycles,
+    /// Has a packet pass the cache. Returns the cycles from its arrival to its effect; an answer to a load goes to the
+    /// core.
+    pub fn pass(&mut self, packet: &Packet, now: Cycle) -> u64 {
+        match self.is_for_core(packet) {
+            true => 1,
+            false => self.port.arrive(packet.payload_bytes(), now) - now + self.access_cycles,
         }
     }
 
+    fn is_for_core(&self, packet: &Packet) -> bool {
+        matches!(self.regions.find(packet.to()), Some(Target::Load(_)))
+    }
+
     /// Whether a packet that has come through the network may arrive.
-    pub fn has_room(&self, packet: &Packet) -> bool {
-        self.ni.has_room(packet.class())
+    pub fn has_room(&self, packet: &Packet, now: Cycle) -> bool {
+        let may_pass = self.port.may_arrive(now) || self.is_for_core(packet);
+        may_pass && self.ni.has_room(packet.class())
+    }
+
+    /// The core reads or writes its cache.
+    pub fn access(&mut self, now: Cycle) {
+        self.port.core(now);
     }
 
     pub fn arrive(&mut self, packet: &Packet, wires: &mut Wires) -> Result<(), Misuse> {
@@ -275,7 +287,7 @@ impl Integrated {
 
     /// The outgoing traffic controller: sends what can leave in this cycle.
     pub fn pump(&mut self, wires: &mut Wires) {
-        while self.free_at <= wires.now && self.ni.has_work() {
+        while self.port.leaves_from() <= wires.now && self.ni.has_work() {
             let part = Part::Integrated(self.number);
             let may = |class| wires.port_has_room(part, Payload::vnet_of(class));
             let is_ripe = self.flush_at <= wires.now;
@@ -287,7 +299,7 @@ impl Integrated {
             }
         }
         if self.ni.has_work() {
-            let next = self.free_at.max(wires.now + 1);
+            let next = self.port.leaves_from().max(wires.now + 1);
             let timer = Timer { part: Part::Integrated(self.number), what: SEND, index: 0 };
             wires.happen_by(&mut self.next_pump, next, Event::Ni(timer));
         }
@@ -297,8 +309,7 @@ impl Integrated {
         let payload_bytes = packet.payload_bytes();
         self.counts.packets_out += 1;
         self.counts.payload_bytes_out += u64::from(payload_bytes);
-        let busy = payload_bytes.div_ceil(self.bytes_per_cycle).max(1);
-        self.free_at = self.free_at.max(wires.now) + u64::from(busy);
+        self.port.leave(payload_bytes, wires.now);
         let Some(to) = wires.layout.part_of_target(&self.regions, packet.to()) else {
             return wires.misused(self.number, Misuse::NoRegion(packet.to()));
         };

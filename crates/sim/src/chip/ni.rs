@@ -11,6 +11,7 @@ use super::message::{Letter, Payload};
 use super::probe::Stages;
 use super::tile::Tile;
 use super::wires::Wires;
+use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::statistics::Simulated;
@@ -92,7 +93,7 @@ pub trait Interface: Sized {
     fn entry(&self, payload: &Payload, layout: &Layout) -> (Part, u64);
 
     /// Whether a message that has arrived at one of its parts may come in.
-    fn has_room(&self, _letter: &Letter, _tiles: &[Tile]) -> bool {
+    fn has_room(&self, _letter: &Letter, _tiles: &[Tile], _now: Cycle) -> bool {
         true
     }
 
@@ -211,8 +212,8 @@ macro_rules! interfaces {
             }
 
             #[inline]
-            pub(super) fn has_room(&self, letter: &Letter, tiles: &[Tile]) -> bool {
-                match self { $(Ni::$name(ni) => ni.has_room(letter, tiles),)+ }
+            pub(super) fn has_room(&self, letter: &Letter, tiles: &[Tile], now: Cycle) -> bool {
+                match self { $(Ni::$name(ni) => ni.has_room(letter, tiles, now),)+ }
             }
 
             #[inline]

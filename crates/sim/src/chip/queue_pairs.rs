@@ -16,6 +16,7 @@ use super::probe::Span::{Between, CqRead, CqTransfer};
 use super::probe::Stages;
 use super::tile::{BehindL1, NiCache, OwnCache, Tile};
 use super::wires::Wires;
+use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::{Completion, NiCacheKind, Remote};
@@ -189,7 +190,7 @@ impl Interface for QueuePairs {
         (self.backends.entry(payload, layout), 0)
     }
 
-    fn has_room(&self, letter: &Letter, _tiles: &[Tile]) -> bool {
+    fn has_room(&self, letter: &Letter, _tiles: &[Tile], _now: Cycle) -> bool {
         self.backends.has_room(letter)
     }
 

@@ -15,6 +15,7 @@ use super::probe::{Mark, ReadId};
 use super::uncached::Homes;
 use super::wires::Wires;
 use crate::coherence::{Message, l1};
+use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::machine::spec::{NiCacheKind, Placement};
 
@@ -123,17 +124,17 @@ impl Tile {
     }
 
     /// Whether the interface in the private cache has room for a packet.
-    pub fn has_room(&self, payload: &Payload) -> bool {
+    pub fn has_room(&self, payload: &Payload, now: Cycle) -> bool {
         match (&self.l1.integrated, payload) {
-            (Some(own), Payload::Scratchpad(packet)) => own.has_room(packet),
+            (Some(own), Payload::Scratchpad(packet)) => own.has_room(packet, now),
             _ => true,
         }
     }
 
     /// Cycles that an arrived payload is on its way through the private cache.
-    pub fn integrated_latency(&self, payload: &Payload) -> u64 {
-        match (&self.l1.integrated, payload) {
-            (Some(own), Payload::Scratchpad(packet)) => own.latency_cycles(packet),
+    pub fn pass_cache(&mut self, payload: &Payload, now: Cycle) -> u64 {
+        match (&mut self.l1.integrated, payload) {
+            (Some(own), Payload::Scratchpad(packet)) => own.pass(packet, now),
             _ => 1,
         }
     }

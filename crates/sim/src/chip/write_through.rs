@@ -12,6 +12,8 @@ use crate::machine::Machine;
 pub enum Look {
     /// The line is there.
     Hit,
+    /// It has been asked for just now: an access to the private cache.
+    Ask,
     /// It is on its way from the private cache, and the core will be told.
     Wait,
 }
@@ -41,11 +43,13 @@ impl WriteThrough {
         })
     }
 
-    /// Notes that the private cache has to ask for a line.
-    pub fn miss(&mut self, line: Line) {
-        if !self.missed.contains(&line) {
+    /// Notes that the private cache has to ask for a line. Whether that is new.
+    pub fn miss(&mut self, line: Line) -> bool {
+        let is_new = !self.missed.contains(&line);
+        if is_new {
             self.missed.push(line);
         }
+        is_new
     }
 
     /// Looks for a line that the private cache may read. One that is `kept` stays.
@@ -68,7 +72,7 @@ impl WriteThrough {
             self.coming.retain(|&(_, at)| at >= wires.now);
             self.coming.push((line, at));
             wires.wheel.at(at, Event::Filled(self.core));
-            false
+            return Look::Ask;
         };
         if !has_come {
             return Look::Wait;

@@ -17,7 +17,8 @@ section! {
         store_entries: u32 = 4,
         /// From the cache's pipeline to the network: job list, arguments, packet.
         send_cycles: u32 = 2,
-        /// Bytes that the outgoing traffic controller reads from the cache's data array in a cycle.
+        /// Bytes of an access to the cache's data array, of which core, arriving and leaving packets share one in each
+        /// cycle (CINI §3: "1 access per cycle").
         bytes_per_cycle: u32 = 8,
         /// Time that remote stores wait for others to the same line, counted from the latest one, if nothing
         /// else leaves; 0 = they are joined only while something else does.

@@ -11,6 +11,7 @@
 //! | `ni` | one cache's interface: its lines, accesses to them, and packets that leave |
 //! | `combine` | remote stores to one line leave together |
 //! | [`dram`] | memory without caches, and its DMA engine |
+//! | `port` | the cache's accesses, which core and interface share |
 //! | `packet`, `transfer` | packets, and transfers of several |
 //! | `misuse` | errors of programs |
 //!
@@ -44,6 +45,7 @@ pub mod line;
 mod misuse;
 mod ni;
 mod packet;
+mod port;
 mod queue;
 pub mod region;
 mod transfer;
@@ -52,6 +54,7 @@ pub use line::State;
 pub use misuse::Misuse;
 pub use ni::{Ni, NiSpec, Stored};
 pub use packet::{Class, Packet};
+pub use port::Port;
 pub use region::{Regions, Target};
 
 /// The words of a line.

@@ -18,6 +18,7 @@ mod parts;
 mod queue_pairs;
 mod reuse;
 mod same;
+mod shared_port;
 mod tracks;
 mod turns;
 
