@@ -35,7 +35,7 @@ pub(super) struct Process<'a> {
 pub(super) struct Facts<'a> {
     program: &'a Program,
     /// Ranges of the address space that are in use, and their names.
-    maps: Vec<(u64, u64, &'static str)>,
+    maps: Vec<(u64, u64, &'a str)>,
     threads: usize,
     /// Descriptors that are in use.
     descriptors: &'a [u64],
