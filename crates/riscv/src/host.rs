@@ -175,8 +175,8 @@ impl LocalHost {
             return Err(LoadError::Dynamic(name.to_owned()));
         };
         let root = libraries.root().display().to_string();
-        let found = libraries.resolve(name, true);
-        let read = found.and_then(|path| read_object(&path).map(|bytes| (path, bytes)));
+        let read = libraries.linker(name);
+        let read = read.and_then(|path| read_object(&path).map(|bytes| (path, bytes)));
         let (path, bytes) = read.map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::NotFound => {

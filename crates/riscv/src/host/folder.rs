@@ -109,9 +109,9 @@ impl Folder {
     /// The place of a name that a program has said. The last link is followed if `follow` says so; a file that is
     /// missing has a place if its folder is there.
     pub(super) fn resolve(&self, name: &str, follow: bool) -> Result<Place, Lost> {
-        let libraries = self.libraries.as_ref().filter(|_| Libraries::covers(name));
+        let libraries = self.libraries.as_ref().filter(|_| Libraries::covers(Path::new(name)));
         let Some(libraries) = libraries else { return self.resolve_on_host(name, follow) };
-        let found = libraries.resolve(name, follow).map_err(Lost::Error);
+        let found = libraries.resolve(Path::new(name), follow).map_err(Lost::Error);
         let found = found.map(|path| Place { path, is_own: false, is_library: true });
         match &found {
             Ok(place) if fs::symlink_metadata(&place.path).is_ok() => found,

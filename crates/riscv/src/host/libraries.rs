@@ -36,16 +36,30 @@ impl Libraries {
     }
 
     /// Whether a name is one of those for which the folder stands.
-    pub(super) fn covers(name: &str) -> bool {
-        let name = plain(Path::new(name));
+    pub(super) fn covers(name: &Path) -> bool {
+        let name = plain(name);
         let settings = name.strip_prefix("/etc").ok().and_then(Path::to_str);
         FOLDERS.iter().any(|folder| name.starts_with(folder))
             || settings.is_some_and(|name| SETTINGS.iter().any(|begin| name.starts_with(begin)))
     }
 
-    /// The place of a name in the folder. A file that is missing has a place if its folder is there.
-    pub(super) fn resolve(&self, name: &str, follow: bool) -> io::Result<PathBuf> {
-        walk(&self.root, parts(Path::new(name)), follow, parts).map_err(|(_, error)| error)
+    /// The place of a name in the folder. A file that is missing has a place if its folder is there. Links lead to what
+    /// has such a name itself.
+    pub(super) fn resolve(&self, name: &Path, follow: bool) -> io::Result<PathBuf> {
+        let path = self.walk(name, follow)?;
+        match self.shown(&path).is_some_and(|shown| Libraries::covers(&shown)) {
+            true => Ok(path),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// The place of the dynamic linker that a program names, wherever it is in the folder.
+    pub(super) fn linker(&self, name: &str) -> io::Result<PathBuf> {
+        self.walk(Path::new(name), true)
+    }
+
+    fn walk(&self, name: &Path, follow: bool) -> io::Result<PathBuf> {
+        walk(&self.root, parts(name), follow, parts).map_err(|(_, error)| error)
     }
 
     /// The program's name of a place in the folder.

@@ -174,7 +174,7 @@ impl Rig {
         let run = all.path().join("run");
         fs::create_dir_all(run.join("sys/lib/more")).expect("the folder is ours");
         fs::create_dir_all(run.join("sys/etc/alternatives")).expect("the folder is ours");
-        for name in ["lib/a.so", "etc/ld.so.cache", "etc/passwd", "etc/alternatives/b.so"] {
+        for name in ["lib/a.so", "etc/ld.so.cache", "etc/passwd", "lib/more/b.so"] {
             fs::write(run.join("sys").join(name), name).expect("the folder is ours");
         }
         fs::write(all.path().join("out"), "outside").expect("the folder is ours");
@@ -196,13 +196,14 @@ fn libraries_are_found_where_linkers_look() {
     let mut rig = Rig::new();
     let lib = rig.all.path().join("run/sys/lib");
     symlink("/etc/alternatives/b.so", lib.join("b.so")).expect("a link");
+    symlink("/lib/more/b.so", lib.join("../etc/alternatives/b.so")).expect("a link");
     symlink("../etc/../lib/more/../../lib/a.so", lib.join("c.so")).expect("a link");
     let texts = [
         ("/lib/a.so", "lib/a.so"),
         ("/lib/../lib//./a.so", "lib/a.so"),
         ("/etc/ld.so.cache", "etc/ld.so.cache"),
         // Links that are absolute begin in the folder.
-        ("/lib/b.so", "etc/alternatives/b.so"),
+        ("/lib/b.so", "lib/more/b.so"),
         ("/lib/c.so", "lib/a.so"),
     ];
     for (name, text) in texts {
@@ -225,11 +226,14 @@ fn nothing_else_of_the_folder_is_seen_and_nothing_beside_it() {
     symlink(&out, lib.join("absolute")).expect("a link");
     symlink("../../../out", lib.join("relative")).expect("a link");
     symlink("../../..", lib.join("up")).expect("a link");
+    symlink("/etc/passwd", lib.join("inside")).expect("a link");
     symlink("loop", lib.join("loop")).expect("a link");
-    for name in ["absolute", "relative", "up/out", "loop", "../../../out", "../etc/passwd"] {
+    for name in
+        ["absolute", "relative", "up/out", "up/etc/passwd", "inside", "loop", "../../../out"]
+    {
         rig.text(&format!("/lib/{name}")).expect_err(name);
     }
-    for name in ["/etc/passwd", "/etc/ld.so.cache/../passwd", "/libs/a.so", "/usr/a.so"] {
+    for name in ["/etc/passwd", "/lib/../etc/passwd", "/etc/ld.so.cache/../passwd", "/libs/a.so"] {
         rig.text(name).expect_err(name);
     }
 }
@@ -258,7 +262,6 @@ fn libraries_are_not_written() {
 #[test]
 fn what_the_user_allows_is_seen_beside_libraries() {
     let mut rig = Rig::new();
-    rig.host.set_libraries(&rig.all.path().join("run/sys")).expect("it is there");
     // Some file of this host below /usr/lib, which no folder of libraries has.
     let os_release = Path::new("/usr/lib/os-release");
     if os_release.is_file() {
@@ -295,21 +298,28 @@ fn plugins_are_loaded_as_in_qemu() {
             qemu.current_dir(folder.path()).args(["-L", LIBRARIES, "./libraries"]).output();
         let theirs = theirs.expect("QEMU starts");
         let file = fs::read(program).expect("it was just made");
-        let ours = |args: &[&str]| {
+        let ours_in = |run_in: PathBuf, args: &[&str]| {
             let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
             let options = Options {
                 output: Output::Capture,
-                folder: Some(folder.path().to_owned()),
+                folder: Some(run_in),
+                allowed: vec![folder.path().to_owned()],
                 libraries: Some(LIBRARIES.into()),
                 ..Options::default()
             };
             run(&file, &args, &[], &options)
         };
+        let ours = |args: &[&str]| ours_in(folder.path().to_owned(), args);
         let outcome = ours(&["./libraries"]).expect("it ends");
         assert!(theirs.stdout.starts_with(b"loaded\n2 104\n6\ncaught too much: 4\n"));
         assert_eq!(Some(outcome.end.status()), theirs.status.code());
         assert_eq!(outcome.stdout, theirs.stdout);
         assert_eq!(outcome.warnings, [""; 0]);
+        // The plugin is beside the program, which is not in the current folder.
+        let below = folder.path().join("below");
+        fs::create_dir_all(&below).expect("the folder is ours");
+        let beside = ours_in(below, &["../libraries"]).expect("it ends");
+        assert_eq!(beside.stdout, theirs.stdout);
         let missing = ours(&["./libraries", "./libmissing.so"]).expect("it ends");
         assert_eq!(missing.end, End::Exit(3));
         let crash = ours(&["./libraries", "libplugin.so", "crash"]).expect_err("it crashes");
