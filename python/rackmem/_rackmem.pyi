@@ -31,6 +31,7 @@ def execute(
     environment: list[str],
     nodes: int,
     max_cycles: Optional[int] = None,
+    libraries: Optional[Path] = None,
     told: Optional[Callable[[int], Any]] = None,
 ) -> tuple[str, Optional[str]]: ...
 def points(
@@ -67,8 +68,16 @@ class Session:
     """A rack between two pieces of its program."""
 
     def __new__(
-        cls, machine: str, program: bytes, arguments: list[str], environment: list[str], nodes: int
+        cls,
+        machine: str,
+        program: bytes,
+        arguments: list[str],
+        environment: list[str],
+        nodes: int,
+        libraries: Optional[Path] = None,
     ) -> Session: ...
+    @property
+    def libraries(self) -> Optional[Path]: ...
     def run(
         self,
         cycle: Optional[int] = None,
@@ -89,7 +98,7 @@ class Session:
     def read(self) -> Reading: ...
     def checkpoint(self) -> Checkpoint: ...
     @staticmethod
-    def restore(machine: str, checkpoint: Checkpoint) -> Session: ...
+    def restore(machine: str, checkpoint: Checkpoint, libraries: Optional[Path] = None) -> Session: ...
     def finish(self) -> str: ...
 
 @final

@@ -116,13 +116,15 @@ class Machine:
         *arguments: str,
         nodes: int = 1,
         environment: Mapping[str, str] | None = None,
+        libraries: str | Path | None = None,
         max_cycles: int | None = None,
         told: Told | None = None,
     ) -> Execution:
         """Executes a RISC-V program with a process on each of so many nodes.
 
-        `program` is one of `rackmem.programs()`, the path of a static RV64GC program, or its bytes. `told` is as in
-        `run`.
+        `program` is one of `rackmem.programs()`, the path of an RV64GC program, or its bytes. `libraries` is the folder
+        that stands for / where a dynamically linked program looks for its linker and its libraries, such as
+        /usr/riscv64-linux-gnu; without it programs are static. `told` is as in `run`.
 
         Raises `ProgramError` if a process does not end with status 0, `MachineError` if the machine executes no
         programs, `RunError` if the program never ends.
@@ -130,7 +132,9 @@ class Machine:
         name, binary = read_program(program)
         check_nodes(nodes)
         argv, variables = [name, *map(str, arguments)], to_variables(environment)
-        report, failure = _rackmem.execute(self._toml, binary, argv, variables, nodes, max_cycles, told)
+        report, failure = _rackmem.execute(
+            self._toml, binary, argv, variables, nodes, max_cycles, to_folder(libraries), told
+        )
         execution = Execution(json.loads(report))
         if failure is not None:
             raise ProgramError(failure, execution)
@@ -142,21 +146,22 @@ class Machine:
         *arguments: str,
         nodes: int = 1,
         environment: Mapping[str, str] | None = None,
+        libraries: str | Path | None = None,
     ) -> Session:
         """The same program to be executed piece by piece, with statistics in between. Nothing is executed yet."""
         name, binary = read_program(program)
         check_nodes(nodes)
         argv, variables = [name, *map(str, arguments)], to_variables(environment)
-        return Session(self, _rackmem.Session(self._toml, binary, argv, variables, nodes))
+        return Session(self, _rackmem.Session(self._toml, binary, argv, variables, nodes, to_folder(libraries)))
 
-    def restore(self, checkpoint: Checkpoint | str | Path) -> Session:
+    def restore(self, checkpoint: Checkpoint | str | Path, *, libraries: str | Path | None = None) -> Session:
         """A program that goes on from a checkpoint, or from the file of one, on this machine.
 
-        Raises `MachineError` if it has too few cores or too little memory, and `RunError` if the file is no checkpoint,
+        A dynamically linked program needs its folder of `libraries` again. Raises `MachineError` if it has too few cores or too little memory, and `RunError` if the file is no checkpoint,
         or one that the program had open is not there any more.
         """
         taken = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint.load(checkpoint)
-        return Session(self, _rackmem.Session.restore(self._toml, taken._checkpoint))
+        return Session(self, _rackmem.Session.restore(self._toml, taken._checkpoint, to_folder(libraries)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Machine) and self._toml == other._toml
@@ -191,6 +196,11 @@ def as_toml(path: str, value: Setting) -> str:
 def to_variables(environment: Mapping[str, str] | None) -> list[str]:
     """Variables as a process has them."""
     return [f"{name}={value}" for name, value in (environment or {}).items()]
+
+
+def to_folder(libraries: str | Path | None) -> Path | None:
+    """The folder of libraries, if there is one."""
+    return None if libraries is None else Path(libraries)
 
 
 def read_program(program: str | Path | bytes) -> tuple[str, bytes]:

@@ -157,7 +157,7 @@ class Session:
         Raises as `checkpoint`, and `MachineError` if a machine has too few cores or too little memory.
         """
         checkpoint = self.checkpoint()
-        return [machine.restore(checkpoint) for machine in machines]
+        return [machine.restore(checkpoint, libraries=self._session.libraries) for machine in machines]
 
     def _place(self, instructions: int | None, region: Region | None) -> tuple[int | None, bool | None]:
         """The end of a piece, as the model takes it."""

@@ -1,5 +1,8 @@
 """Programs that are executed piece by piece."""
 
+import shutil
+import subprocess
+
 import pytest
 
 import rackmem
@@ -145,3 +148,25 @@ def test_places_that_have_no_checkpoint_are_refused(rack, tmp_path):
     for name, why in (("none", "is no checkpoint"), ("nothing", "No such file")):
         with pytest.raises(rackmem.RunError, match=why):
             rack.restore(tmp_path / name)
+
+
+def test_dynamically_linked_programs_have_their_libraries(rack, tmp_path):
+    compiler, libraries = shutil.which("riscv64-linux-gnu-gcc"), "/usr/riscv64-linux-gnu"
+    if compiler is None:
+        pytest.skip("riscv64-linux-gnu-gcc is not installed")
+    source, program = tmp_path / "prog.c", tmp_path / "prog"
+    source.write_text('#include <stdio.h>\nint main(void) { return puts("42") < 0; }\n')
+    subprocess.run([compiler, "-o", program, source], check=True)
+    whole = rack.execute(program, libraries=libraries)
+    assert whole.stdout == "42\n"
+    for missing in (None, tmp_path, tmp_path / "nothing"):
+        with pytest.raises(rackmem.RunError, match="dynamic|No such file"):
+            rack.execute(program, libraries=missing)
+    session = rack.session(program, libraries=libraries)
+    session.fast_forward(20_000)
+    checkpoint = session.checkpoint()
+    (fork,) = session.fork([rack])
+    with pytest.raises(rackmem.RunError, match="dynamically linked"):
+        rack.restore(checkpoint)
+    for going_on in (session, fork, rack.restore(checkpoint, libraries=libraries)):
+        assert going_on.finish().stdout == "42\n"

@@ -1,5 +1,7 @@
 //! Programs on the model.
 
+use std::path::PathBuf;
+
 use pyo3::prelude::*;
 use rackmem_experiments::prebuilt;
 use rackmem_experiments::study::points;
@@ -27,7 +29,7 @@ pub fn read_program(name: String) -> PyResult<(String, Vec<u8>)> {
 /// Executes a program with a process on every node. Gives the report as JSON, and the failure that ended the run, if
 /// there is one. The first argument is the program's name.
 #[pyfunction]
-#[pyo3(signature = (machine, program, arguments, environment, nodes, max_cycles=None, told=None))]
+#[pyo3(signature = (machine, program, arguments, environment, nodes, max_cycles=None, libraries=None, told=None))]
 #[expect(clippy::too_many_arguments, reason = "one caller, which names them")]
 pub fn execute(
     py: Python<'_>,
@@ -37,12 +39,13 @@ pub fn execute(
     environment: Vec<String>,
     nodes: u16,
     max_cycles: Option<u64>,
+    libraries: Option<PathBuf>,
     told: Option<Bound<'_, PyAny>>,
 ) -> PyResult<(String, Option<String>)> {
     let machine = of_text(machine)?;
     let job = Job { program, args: &arguments, env: &environment, nodes };
     let made = watched(py, told.as_ref(), |progress| {
-        run::execute(&machine, &job, max_cycles, Some(progress))
+        run::execute(&machine, &job, max_cycles, libraries.as_deref(), Some(progress))
     })?;
     let (report, outcome) = made.map_err(refused)?;
     let report = run::as_json(&report).map_err(refused)?;

@@ -25,6 +25,7 @@ pub struct Session {
     arguments: Vec<String>,
     environment: Vec<String>,
     nodes: u16,
+    libraries: Option<PathBuf>,
     session: Mutex<Option<exec::Session>>,
 }
 
@@ -39,21 +40,24 @@ pub struct Reading(Figures);
 #[pymethods]
 impl Session {
     #[new]
+    #[pyo3(signature = (machine, program, arguments, environment, nodes, libraries=None))]
     fn new(
         machine: &str,
         program: Vec<u8>,
         arguments: Vec<String>,
         environment: Vec<String>,
         nodes: u16,
+        libraries: Option<PathBuf>,
     ) -> PyResult<Session> {
         let machine = of_text(machine)?;
         let session = {
             let job = Job { program: &program, args: &arguments, env: &environment, nodes };
-            let session = exec::Session::new(&machine, &job, &options());
+            let options = Options { libraries: libraries.clone(), ..options() };
+            let session = exec::Session::new(&machine, &job, &options);
             session.map_err(|error| refused(not_executed(&machine, &arguments[0], error)))?
         };
         let session = Mutex::new(Some(session));
-        Ok(Session { machine, program, arguments, environment, nodes, session })
+        Ok(Session { machine, program, arguments, environment, nodes, libraries, session })
     }
 
     /// Executes a piece: whether the program goes on after it.
@@ -89,6 +93,12 @@ impl Session {
             let mut options = Options { progress: Some(progress), ..options() };
             self.with(|session| session.fast_forward(until, &mut options))?.map_err(refused)
         })?
+    }
+
+    /// The folder of the program's libraries.
+    #[getter]
+    fn libraries(&self) -> Option<PathBuf> {
+        self.libraries.clone()
     }
 
     /// Instructions that all cores have executed, with and without timing.
@@ -131,9 +141,15 @@ impl Session {
 
     /// A machine on which the program of a checkpoint goes on.
     #[staticmethod]
-    fn restore(machine: &str, checkpoint: &Checkpoint) -> PyResult<Session> {
+    #[pyo3(signature = (machine, checkpoint, libraries=None))]
+    fn restore(
+        machine: &str,
+        checkpoint: &Checkpoint,
+        libraries: Option<PathBuf>,
+    ) -> PyResult<Session> {
         let machine = of_text(machine)?;
-        let session = exec::Session::restore(&machine, &checkpoint.0, &options());
+        let options = Options { libraries: libraries.clone(), ..options() };
+        let session = exec::Session::restore(&machine, &checkpoint.0, &options);
         checkpoint.0.with_job(|job| {
             let refused = |error| refused(not_executed(&machine, &job.args[0], error));
             let session = Mutex::new(Some(session.map_err(refused)?));
@@ -143,6 +159,7 @@ impl Session {
                 arguments: job.args.to_vec(),
                 environment: job.env.to_vec(),
                 nodes: job.nodes,
+                libraries: libraries.clone(),
                 machine: machine.clone(),
             })
         })

@@ -1,4 +1,4 @@
-//! Static ELF programs: their checks, and loading them into memory.
+//! ELF programs and their dynamic linkers: their checks, and loading them into memory.
 
 use core::fmt;
 use core::ops::Range;
@@ -7,12 +7,18 @@ use object::elf::{self, FileHeader64, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 use object::{Endianness, LittleEndian};
 
+use crate::kernel::{LARGEST_HEAP, MAPPINGS_BOTTOM};
 use crate::lines::Lines;
 use crate::space::{AddressSpace, PAGE, Permissions, TOP};
 use crate::symbols::Symbols;
 
 /// Load address of position-independent programs.
 pub const PIE_BASE: u64 = 0x4000_0000;
+
+/// Load address of dynamic linkers: 1 TiB below all mappings.
+pub const LINKER_BASE: u64 = LINKER_END - (1 << 40);
+
+const LINKER_END: u64 = MAPPINGS_BOTTOM;
 
 /// Errors of [`load`]: the file is not a program that can be run here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +31,10 @@ pub enum LoadError {
     BigEndian,
     /// For another machine; its number (`EM_...`) and, if known, its name.
     ForeignMachine(u16, &'static str),
-    /// Needs this dynamic linker.
+    /// Needs this dynamic linker, and no folder is named that has it.
     Dynamic(String),
+    /// Its dynamic linker, by this name, is missing or cannot be used; with the reason.
+    Linker(String, String),
     /// No executable: an object file, a shared library, a core dump.
     NotExecutable,
     /// Has nothing to load.
@@ -47,8 +55,16 @@ impl fmt::Display for LoadError {
             LoadError::ForeignMachine(_, name) => {
                 write!(f, "a program for {name}; only RV64GC is executed")
             }
-            LoadError::Dynamic(interpreter) => {
-                write!(f, "dynamically linked (it asks for {interpreter}): link it with -static")
+            LoadError::Dynamic(name) => {
+                let name = name.escape_debug();
+                write!(
+                    f,
+                    "dynamically linked (it asks for {name}): name the folder that has its libraries \
+                     (--libraries DIR), or link it with -static"
+                )
+            }
+            LoadError::Linker(name, reason) => {
+                write!(f, "its dynamic linker, {}, {reason}", name.escape_debug())
             }
             LoadError::NotExecutable => f.write_str("no executable: link it first"),
             LoadError::Empty => f.write_str("has no segment to load"),
@@ -73,8 +89,12 @@ impl From<object::Error> for LoadError {
 /// A program in memory.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// Address of the first instruction.
+    /// Address of the first instruction: the dynamic linker's, if there is one.
     pub entry: u64,
+    /// Address of the program's own first instruction.
+    pub program_entry: u64,
+    /// Load address of the dynamic linker, 0 without one.
+    pub linker_base: u64,
     /// Address of the program headers in memory, 0 if they are not loaded.
     pub headers: u64,
     /// Number of program headers.
@@ -91,35 +111,154 @@ pub const HEADER_SIZE: u64 = size_of::<ProgramHeader64<LittleEndian>>() as u64;
 type Header = FileHeader64<Endianness>;
 type Segment = ProgramHeader64<Endianness>;
 
-/// Loads a program.
+/// Loads a static program.
+///
+/// # Errors
+/// It is none, or it is damaged.
 pub fn load(file: &[u8], space: &mut AddressSpace) -> Result<Image, LoadError> {
-    let header = check(file)?;
-    let endian = header.endian()?;
-    let segments = header.program_headers(endian, file)?;
-    for segment in segments {
-        if let Some(interpreter) = segment.interpreter(endian, file)? {
-            return Err(LoadError::Dynamic(String::from_utf8_lossy(interpreter).into_owned()));
+    load_with(file, |name| Err(LoadError::Dynamic(name.to_owned())), space)
+}
+
+/// Loads a program, and its dynamic linker if it asks for one: `find_linker` gives the bytes of a name.
+///
+/// # Errors
+/// The program or its dynamic linker is none or is damaged, or `find_linker` fails.
+pub fn load_with(
+    file: &[u8],
+    find_linker: impl FnOnce(&str) -> Result<Vec<u8>, LoadError>,
+    space: &mut AddressSpace,
+) -> Result<Image, LoadError> {
+    let program = Object::parse(file)?;
+    let Some(name) = program.linker()? else {
+        let Loaded { entry, headers, end, symbols } = program.load(TOP / 2, space)?;
+        let header_count = program.segments.len() as u64;
+        let (program_entry, linker_base) = (entry, 0);
+        return Ok(Image {
+            entry,
+            program_entry,
+            linker_base,
+            headers,
+            header_count,
+            end,
+            symbols,
+        });
+    };
+    let bytes = find_linker(&name)?;
+    let wrong = |why: String| LoadError::Linker(name.clone(), format!("cannot be used: {why}"));
+    let damaged = |error: LoadError| wrong(error.to_string());
+    let linker = Object::parse(&bytes).map_err(damaged)?.into_linker().map_err(wrong)?;
+    // The heap is behind the program and does not grow into the dynamic linker.
+    let own = program.load(LINKER_BASE - LARGEST_HEAP, space)?;
+    let Loaded { entry, symbols, .. } = linker.load(LINKER_END, space).map_err(damaged)?;
+    Ok(Image {
+        entry,
+        program_entry: own.entry,
+        linker_base: LINKER_BASE,
+        headers: own.headers,
+        header_count: program.segments.len() as u64,
+        end: own.end,
+        symbols: own.symbols.with(symbols),
+    })
+}
+
+/// The names of a library, of which the part from `offset` on is mapped as code from `pages.start` to `pages.end`.
+/// Empty if that is no library.
+pub fn symbols_of(file: &[u8], pages: Range<u64>, offset: u64) -> Symbols {
+    let find = || -> Result<Symbols, LoadError> {
+        let object = Object::parse(file)?;
+        let is_mapped = |segment: &&Segment| {
+            let start = segment.p_offset(LE) & !(PAGE - 1);
+            let end = segment.p_offset(LE).saturating_add(segment.p_filesz(LE));
+            let is_code = segment.p_flags(LE) & elf::PF_X == elf::PF_X;
+            is_code && (start..end).contains(&offset)
+        };
+        let segment = object.loaded().into_iter().find(is_mapped).ok_or(LoadError::Empty)?;
+        let place = segment.p_vaddr(LE).wrapping_sub(segment.p_offset(LE)).wrapping_add(offset);
+        Ok(object.symbols(pages.start.wrapping_sub(place), pages))
+    };
+    find().unwrap_or_default()
+}
+
+const LE: Endianness = Endianness::Little;
+
+/// A file that has been checked.
+struct Object<'a> {
+    file: &'a [u8],
+    header: &'a Header,
+    segments: &'a [Segment],
+    base: u64,
+}
+
+/// A file in memory.
+struct Loaded {
+    entry: u64,
+    headers: u64,
+    end: u64,
+    symbols: Symbols,
+}
+
+impl<'a> Object<'a> {
+    fn parse(file: &'a [u8]) -> Result<Object<'a>, LoadError> {
+        let header = check(file)?;
+        let segments = header.program_headers(LE, file)?;
+        let base = if header.e_type(LE) == elf::ET_DYN { PIE_BASE } else { 0 };
+        Ok(Object { file, header, segments, base })
+    }
+
+    /// The name of the dynamic linker that it asks for.
+    fn linker(&self) -> Result<Option<String>, LoadError> {
+        /// As on Linux.
+        const LONGEST: usize = 4096;
+        for segment in self.segments {
+            if let Some(name) = segment.interpreter(LE, self.file)? {
+                let name = core::str::from_utf8(name).ok().filter(|name| name.len() < LONGEST);
+                let wrong = || "the name of its dynamic linker is none".to_owned();
+                return Ok(Some(name.ok_or_else(|| LoadError::Malformed(wrong()))?.to_owned()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The same as a dynamic linker; otherwise the reason why it is none.
+    fn into_linker(self) -> Result<Object<'a>, String> {
+        if let Some(other) = self.linker().map_err(|error| error.to_string())? {
+            return Err(format!("it asks for {} itself", other.escape_debug()));
+        }
+        match self.header.e_type(LE) {
+            elf::ET_DYN => Ok(Object { base: LINKER_BASE, ..self }),
+            _ => Err("it has a fixed address".to_owned()),
         }
     }
-    let base = if header.e_type(endian) == elf::ET_DYN { PIE_BASE } else { 0 };
-    let loaded: Vec<&Segment> = segments
-        .iter()
-        .filter(|s| s.p_type(endian) == elf::PT_LOAD && s.p_memsz(endian) > 0)
-        .collect();
-    let end = map(&loaded, base, space)?;
-    for segment in &loaded {
-        let bytes = segment
-            .data(endian, file)
-            .map_err(|()| LoadError::Malformed("a segment is cut off".into()))?;
-        space.install(base + segment.p_vaddr(endian), bytes);
+
+    fn loaded(&self) -> Vec<&'a Segment> {
+        let is_loaded = |s: &&Segment| s.p_type(LE) == elf::PT_LOAD && s.p_memsz(LE) > 0;
+        self.segments.iter().filter(is_loaded).collect()
     }
-    Ok(Image {
-        entry: base.wrapping_add(header.e_entry(endian)),
-        headers: headers_in_memory(header, &loaded, base),
-        header_count: segments.len() as u64,
-        end,
-        symbols: symbols(header, file, base),
-    })
+
+    /// Loads it, below `limit`.
+    fn load(&self, limit: u64, space: &mut AddressSpace) -> Result<Loaded, LoadError> {
+        let loaded = self.loaded();
+        let end = map(&loaded, self.base, limit, space)?;
+        for segment in &loaded {
+            let bytes = segment
+                .data(LE, self.file)
+                .map_err(|()| LoadError::Malformed("a segment is cut off".into()))?;
+            space.install(self.base + segment.p_vaddr(LE), bytes);
+        }
+        let start = loaded.iter().map(|segment| segment.p_vaddr(LE)).min().unwrap_or(0);
+        Ok(Loaded {
+            entry: self.base.wrapping_add(self.header.e_entry(LE)),
+            headers: headers_in_memory(self.header, &loaded, self.base),
+            end,
+            symbols: self.symbols(self.base, self.base + start..end),
+        })
+    }
+
+    /// Its names, for a load address, of what is in a range.
+    fn symbols(&self, base: u64, range: Range<u64>) -> Symbols {
+        let (header, file) = (self.header, self.file);
+        Symbols::of(range, functions(header, file, base), lines(header, file, base))
+    }
 }
 
 /// The header, if this is a program that can be run.
@@ -160,9 +299,14 @@ fn machine_name(machine: elf::Machine) -> &'static str {
 /// would cost page tables.
 const LARGEST: u64 = 4 << 30;
 
-/// Maps the pages of all segments; returns their end.
-fn map(segments: &[&Segment], base: u64, space: &mut AddressSpace) -> Result<u64, LoadError> {
-    let endian = Endianness::Little;
+/// Maps the pages of all segments, below `limit`; returns their end.
+fn map(
+    segments: &[&Segment],
+    base: u64,
+    limit: u64,
+    space: &mut AddressSpace,
+) -> Result<u64, LoadError> {
+    let endian = LE;
     let (mut end, mut sum) = (0, 0_u64);
     for segment in segments {
         let start = segment.p_vaddr(endian);
@@ -171,7 +315,7 @@ fn map(segments: &[&Segment], base: u64, space: &mut AddressSpace) -> Result<u64
         let last = start.checked_add(segment.p_memsz(endian)).ok_or(bad.clone())?;
         let size = segment.p_memsz(endian);
         sum = sum.saturating_add(size);
-        if last > TOP / 2 || sum > LARGEST || segment.p_filesz(endian) > size {
+        if last > limit || sum > LARGEST || segment.p_filesz(endian) > size {
             return Err(bad);
         }
         let flags = segment.p_flags(endian);
@@ -205,7 +349,7 @@ fn map_segment(pages: Range<u64>, own: Permissions, space: &mut AddressSpace) {
 
 /// Address of the program headers in memory; 0 if no segment holds them.
 fn headers_in_memory(header: &Header, segments: &[&Segment], base: u64) -> u64 {
-    let endian = Endianness::Little;
+    let endian = LE;
     let offset = header.e_phoff(endian);
     let holds = |segment: &&&Segment| {
         let start = segment.p_offset(endian);
@@ -215,13 +359,16 @@ fn headers_in_memory(header: &Header, segments: &[&Segment], base: u64) -> u64 {
     segments.iter().find(holds).map_or(0, address)
 }
 
-/// The functions of the program; none if they were stripped. Damaged tables count as none: they
-/// only matter for messages.
-fn symbols(header: &Header, file: &[u8], base: u64) -> Symbols {
-    let endian = Endianness::Little;
-    let read = || -> Result<Symbols, object::Error> {
+/// The functions of a program or library; of one that was stripped, those that it shares with others. Damaged tables
+/// count as none: they only matter for messages.
+fn functions(header: &Header, file: &[u8], base: u64) -> Vec<(u64, u64, String)> {
+    let endian = LE;
+    let read = || -> Result<Vec<_>, object::Error> {
         let sections = header.sections(endian, file)?;
-        let table = sections.symbols(endian, file, elf::SHT_SYMTAB)?;
+        let mut table = sections.symbols(endian, file, elf::SHT_SYMTAB)?;
+        if table.is_empty() {
+            table = sections.symbols(endian, file, elf::SHT_DYNSYM)?;
+        }
         let strings = table.strings();
         let mut symbols = Vec::new();
         for symbol in table.symbols() {
@@ -239,14 +386,14 @@ fn symbols(header: &Header, file: &[u8], base: u64) -> Symbols {
                 ));
             }
         }
-        Ok(Symbols::new(symbols))
+        Ok(symbols)
     };
-    read().unwrap_or_default().with_lines(lines(header, file, base))
+    read().unwrap_or_default()
 }
 
 /// The lines of source of the program, if it was compiled with them.
 fn lines(header: &Header, file: &[u8], base: u64) -> Lines {
-    let endian = Endianness::Little;
+    let endian = LE;
     let Ok(sections) = header.sections(endian, file) else { return Lines::default() };
     Lines::new(base, |name| {
         let (_, section) = sections.section_by_name(endian, name.as_bytes())?;

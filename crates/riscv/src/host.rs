@@ -1,6 +1,7 @@
 //! [`Host`] on this machine: its standard streams and files.
 
 mod folder;
+mod libraries;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
@@ -11,7 +12,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Mode};
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{Change, Errno, Host, Kind, OpenMode, Opened, Status, Stream};
+use crate::Symbols;
+use crate::elf::{self, LoadError};
+use crate::kernel::{Change, Code, Errno, Host, Kind, OpenMode, Opened, Status, Stream};
 pub use folder::{FOLDER, plain};
 use folder::{Folder, Lost, Place};
 
@@ -158,6 +161,48 @@ impl LocalHost {
         self.folder.allow(name)
     }
 
+    /// Names the folder that stands for `/` where the program looks for its dynamic linker and for libraries.
+    ///
+    /// # Errors
+    /// It is not there, or is no folder.
+    pub fn set_libraries(&mut self, name: &Path) -> io::Result<()> {
+        self.folder.set_libraries(name)
+    }
+
+    /// The bytes of a dynamic linker.
+    ///
+    /// # Errors
+    /// There is no folder of libraries, or it has none of this name.
+    pub fn linker(&mut self, name: &str) -> Result<Vec<u8>, LoadError> {
+        let Some(libraries) = self.folder.libraries() else {
+            return Err(LoadError::Dynamic(name.to_owned()));
+        };
+        let root = libraries.root().display().to_string();
+        let read = libraries.linker(name);
+        let read = read.and_then(|path| read_object(&path).map(|bytes| (path, bytes)));
+        let (path, bytes) = read.map_err(|error| {
+            let why = match error.kind() {
+                io::ErrorKind::NotFound => {
+                    "no such file, and links do not lead out of it".to_owned()
+                }
+                _ => error.to_string(),
+            };
+            LoadError::Linker(name.to_owned(), format!("is not in {root}: {why}"))
+        })?;
+        self.note_input(&path, true);
+        Ok(bytes)
+    }
+
+    /// `symbols` and those of libraries that are mapped.
+    pub fn symbols_with(&self, symbols: &Symbols, code: &[Code]) -> Symbols {
+        code.iter().fold(symbols.clone(), |symbols, Code { pages, offset, name }| {
+            let place = self.folder.resolve(name, true).ok();
+            let bytes = place.and_then(|place| read_object(&place.path).ok());
+            let own = bytes.map(|bytes| elf::symbols_of(&bytes, pages.clone(), *offset));
+            own.map_or_else(|| symbols.clone(), |own| symbols.with(own))
+        })
+    }
+
     /// Lets the program read those of its arguments that are names of files, also as in `--graph=FILE`.
     pub fn allow_arguments(&mut self, args: &[String]) {
         for arg in args {
@@ -187,9 +232,9 @@ impl LocalHost {
 
     /// The place of a name that is about to be written.
     fn own_place(&mut self, name: &str, follow: bool) -> io::Result<PathBuf> {
-        let Place { path, is_own } = match self.folder.resolve(name, follow) {
+        let Place { path, is_own, .. } = match self.folder.resolve(name, follow) {
             Err(Lost::Error(error)) => return Err(error),
-            Err(Lost::Outside) => Place { path: PathBuf::new(), is_own: false },
+            Err(Lost::Outside) => Place::default(),
             Ok(place) => place,
         };
         if is_own {
@@ -275,6 +320,18 @@ fn is_probed(name: &str) -> bool {
         "/etc/zoneinfo",
     ];
     PROBED.iter().any(|probed| Path::new(name).starts_with(probed))
+}
+
+/// The bytes of a library.
+fn read_object(path: &Path) -> io::Result<Vec<u8>> {
+    /// More than any library has, with all that debuggers need.
+    const LARGEST: u64 = 1 << 30;
+    let found = fs::metadata(path)?;
+    // To open a pipe could wait for ever.
+    match found.is_file() && found.len() <= LARGEST {
+        true => fs::read(path),
+        false => Err(io::Error::other("no regular file of a library's size")),
+    }
 }
 
 /// Makes a pipe with a name.
@@ -389,9 +446,9 @@ impl Host for LocalHost {
 
     fn enter(&mut self, name: &str) -> io::Result<String> {
         self.await_earlier();
-        let Place { path, .. } = self.place(name, true)?;
-        match fs::metadata(&path)?.is_dir() {
-            true => Ok(self.folder.shown(&path)),
+        let place = self.place(name, true)?;
+        match fs::metadata(&place.path)?.is_dir() {
+            true => Ok(self.folder.shown_place(&place)),
             false => Err(io::ErrorKind::NotADirectory.into()),
         }
     }

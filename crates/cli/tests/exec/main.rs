@@ -1,9 +1,12 @@
 //! `rackmem cc` and `rackmem sim exec` as their user sees them.
 
+mod dynamic;
 mod outputs;
 mod shared_folder;
 mod signals;
 mod traced;
+#[path = "../common/traces.rs"]
+mod traces;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,10 @@
 //! Traces of programs.
 
-#[path = "../common/traces.rs"]
-mod traces;
-
 use std::fs;
 
 use tempfile::TempDir;
 
-use super::{has_compiler, on_sonuma, prebuilt, rackmem, text, write};
+use super::{has_compiler, on_sonuma, prebuilt, rackmem, text, traces, write};
 
 #[test]
 fn a_trace_has_the_messages_of_every_node() {

@@ -1,7 +1,7 @@
 //! A run of a study.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rackmem_sim::exec::report::Report;
@@ -16,7 +16,7 @@ use serde::Serialize;
 pub struct Program {
     /// Its name and its arguments.
     pub argv: Vec<String>,
-    /// A static RV64GC program.
+    /// A static RV64GC program, or one that is executed with a folder of libraries.
     pub binary: Arc<[u8]>,
 }
 
@@ -82,7 +82,7 @@ impl Run {
     ) -> Result<String, Unmade> {
         let Program { argv, binary } = program;
         let job = Job { program: binary, args: argv, env: &[], nodes: self.nodes };
-        let (report, outcome) = execute(&self.machine, &job, None, progress)?;
+        let (report, outcome) = execute(&self.machine, &job, None, None, progress)?;
         match failure(&argv[0], &outcome) {
             Some(failure) => Err(Unmade::Failed(failure)),
             None => as_json(&report),
@@ -102,13 +102,15 @@ pub fn unmade(machine: &Machine, error: RunError) -> Unmade {
 pub fn not_executed(machine: &Machine, program: &str, error: ExecError) -> Unmade {
     match error {
         ExecError::Machine(what) => Unmade::Machine(format!("{}: {what}", machine.name)),
-        ExecError::Program(_) | ExecError::Allowed(..) | ExecError::Checkpoint(_) => {
-            Unmade::Failed(format!("{program}: {error}"))
-        }
+        ExecError::Program(_)
+        | ExecError::Allowed(..)
+        | ExecError::Libraries(..)
+        | ExecError::Checkpoint(_) => Unmade::Failed(format!("{program}: {error}")),
     }
 }
 
-/// Executes a program whose files begin in the current folder; the report has what it printed.
+/// Executes a program whose files begin in the current folder, and its libraries in `libraries`; the report has what
+/// it printed.
 ///
 /// # Errors
 /// The machine or the program cannot be used, or the run was cut short.
@@ -116,11 +118,14 @@ pub fn execute(
     machine: &Machine,
     job: &Job<'_>,
     max_cycles: Option<u64>,
+    libraries: Option<&Path>,
     progress: Option<&Progress<'_>>,
 ) -> Result<(Report, Outcome), Unmade> {
     let name = &job.args[0];
     let folder: Option<PathBuf> = std::env::current_dir().ok();
-    let options = exec::Options { max_cycles, folder, progress, ..exec::Options::default() };
+    let libraries = libraries.map(Path::to_owned);
+    let options =
+        exec::Options { max_cycles, folder, libraries, progress, ..exec::Options::default() };
     let outcome = exec::run(machine, job, options);
     let outcome = outcome.map_err(|error| not_executed(machine, name, error))?;
     if let Some(why) = &outcome.cut_short {

@@ -5,13 +5,13 @@ use super::bus::{Bus, Stop};
 use super::error::{Failure, RunError, Why};
 use super::{End, Options, Outcome};
 use crate::code::fetch;
-use crate::disassemble;
 use crate::elf::Image;
 use crate::exec::{Exit, Trap, execute};
 use crate::hart::{Hart, abi};
 use crate::host::LocalHost;
 use crate::kernel::{Caused, Effect, Expired, Kernel};
 use crate::space::{AddressSpace, Fault};
+use crate::{Symbols, disassemble};
 
 /// A reservation does not outlive a slice, so a slice has to be longer than the loops that the
 /// specification promises to end: 16 instructions from load reserved to the branch back.
@@ -310,18 +310,23 @@ impl<'a> Engine<'a> {
         RunError::Failure(Box::new(Failure {
             hart: number,
             pc,
-            location: self.image.symbols.describe(pc).to_string(),
+            location: self.symbols().describe(pc).to_string(),
             instruction: instruction.map(|inst| disassemble(&inst, pc).to_string()),
             instructions: self.instructions,
             why,
         }))
     }
 
+    /// Those of the program and the libraries that it has loaded.
+    fn symbols(&self) -> Symbols {
+        self.host.symbols_with(&self.image.symbols, &self.kernel.code())
+    }
+
     fn outcome(self, number: usize, end: End) -> Outcome {
         let pc = self.threads[number].hart.pc;
         Outcome {
             end,
-            place: format!("hart {number} at {}", self.image.symbols.describe(pc)),
+            place: format!("hart {number} at {}", self.symbols().describe(pc)),
             instructions: self.instructions,
             time_ns: self.host.now_ns,
             stdout: self.host.stdout,

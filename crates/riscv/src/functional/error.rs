@@ -14,6 +14,8 @@ pub enum RunError {
     Load(LoadError),
     /// A file that the program is to be allowed is not there.
     Allowed(PathBuf, String),
+    /// The folder of libraries is none.
+    Libraries(PathBuf, String),
     /// The program did something that ends it.
     Failure(Box<Failure>),
 }
@@ -82,7 +84,9 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Load(error) => error.fmt(f),
-            RunError::Allowed(path, error) => write!(f, "{}: {error}", path.display()),
+            RunError::Allowed(path, error) | RunError::Libraries(path, error) => {
+                write!(f, "{}: {error}", path.display())
+            }
             RunError::Failure(failure) => failure.fmt(f),
         }
     }

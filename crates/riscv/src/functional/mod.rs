@@ -9,6 +9,7 @@ mod bus;
 mod engine;
 mod error;
 
+use std::io;
 use std::path::PathBuf;
 
 use crate::elf;
@@ -48,6 +49,8 @@ pub struct Options {
     /// Files, and folders with all that is in them, that the program may read, too. So it may its arguments if they are
     /// names of files.
     pub allowed: Vec<PathBuf>,
+    /// The folder that stands for `/` where a dynamically linked program looks for its libraries.
+    pub libraries: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -64,6 +67,7 @@ impl Default for Options {
             input: Input::Empty,
             folder: None,
             allowed: Vec::new(),
+            libraries: None,
         }
     }
 }
@@ -114,27 +118,31 @@ pub struct Outcome {
     pub warnings: Vec<String>,
 }
 
-/// Runs `program`, the bytes of a static ELF file, to its end. `args` begins with its name.
+/// Runs `program`, the bytes of an ELF file, to its end. `args` begins with its name.
 pub fn run(
     program: &[u8],
     args: &[String],
     env: &[String],
     options: &Options,
 ) -> Result<Outcome, RunError> {
-    let mut space = AddressSpace::new();
-    let image = elf::load(program, &mut space)?;
-    // Any bytes do, as long as they are the same every time.
-    let random =
-        core::array::from_fn(|index| (options.seed as u8) ^ (index as u8).wrapping_mul(37));
-    let sp = stack::set_up(&mut space, options.stack_size, &image, args, env, random);
     let mut host = LocalHost::new(options.harts, options.output, options.folder.as_deref());
-    space.limit(options.memory_bytes);
     host.memory_bytes = options.memory_bytes;
     host.input = options.input;
     host.allow_arguments(args);
     for path in &options.allowed {
         host.allow(path).map_err(|error| RunError::Allowed(path.clone(), error.to_string()))?;
     }
+    if let Some(path) = &options.libraries {
+        let refused = |error: io::Error| RunError::Libraries(path.clone(), error.to_string());
+        host.set_libraries(path).map_err(refused)?;
+    }
+    let mut space = AddressSpace::new();
+    let image = elf::load_with(program, |name| host.linker(name), &mut space)?;
+    // Any bytes do, as long as they are the same every time.
+    let random =
+        core::array::from_fn(|index| (options.seed as u8) ^ (index as u8).wrapping_mul(37));
+    let sp = stack::set_up(&mut space, options.stack_size, &image, args, env, random);
+    space.limit(options.memory_bytes);
     let program =
         Program { args: args.to_vec(), env: env.to_vec(), stack_bytes: options.stack_size };
     let kernel = Kernel::new(image.end, options.seed).with_program(program);

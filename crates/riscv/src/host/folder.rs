@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
+use super::libraries::Libraries;
 use crate::kernel::{Entry, Kind, Status};
 
 /// The name of the run's folder for programs: wherever it is on the host, they see the same.
@@ -18,11 +19,13 @@ const MOST_LINKS: usize = 40;
 const ELOOP: i32 = 40;
 
 /// A name that has been resolved: a place on the host without links on the way.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub path: PathBuf,
     /// Whether it is in the run's folder, where files may be written.
     pub is_own: bool,
+    /// Whether it was found in the folder of libraries.
+    is_library: bool,
 }
 
 /// Reasons why a name has no place.
@@ -40,6 +43,8 @@ pub(super) struct Folder {
     root: Option<PathBuf>,
     /// Other files and folders that may be read, without links.
     allowed: Vec<PathBuf>,
+    /// The folder that has the libraries of dynamically linked programs.
+    libraries: Option<Libraries>,
     /// Numbers of files by those of the host.
     inodes: BTreeMap<(u64, u64), u64>,
     last_inode: u64,
@@ -62,6 +67,17 @@ impl Folder {
             self.allowed.push(path);
         }
         Ok(())
+    }
+
+    /// Names the folder that has libraries. Relative names begin in the run's folder.
+    pub(super) fn set_libraries(&mut self, name: &Path) -> io::Result<()> {
+        let root = self.root.clone().unwrap_or_default();
+        self.libraries = Some(Libraries::new(&root.join(name))?);
+        Ok(())
+    }
+
+    pub(super) const fn libraries(&self) -> Option<&Libraries> {
+        self.libraries.as_ref()
     }
 
     /// Lets the program read an argument, if it is the name of a file. A link in the run's folder may be one that a
@@ -93,43 +109,23 @@ impl Folder {
     /// The place of a name that a program has said. The last link is followed if `follow` says so; a file that is
     /// missing has a place if its folder is there.
     pub(super) fn resolve(&self, name: &str, follow: bool) -> Result<Place, Lost> {
-        let mut at = PathBuf::from("/");
-        let mut rest = self.parts(Path::new(name));
-        let mut links = 0;
-        while let Some(part) = rest.pop_front() {
-            if part == ".." {
-                at.pop();
-                continue;
-            }
-            let next = at.join(&part);
-            let is_last = rest.is_empty();
-            match fs::symlink_metadata(&next) {
-                Ok(found) if found.is_symlink() && (follow || !is_last) => {
-                    links += 1;
-                    if links > MOST_LINKS {
-                        return Err(Lost::Error(io::Error::from_raw_os_error(ELOOP)));
-                    }
-                    let target = fs::read_link(&next).map_err(Lost::Error)?;
-                    if target.is_absolute() {
-                        at = PathBuf::from("/");
-                    }
-                    for part in self.parts(&target).into_iter().rev() {
-                        rest.push_front(part);
-                    }
-                    continue;
-                }
-                Ok(found) if !is_last && !found.is_dir() => {
-                    return Err(self.lost(&next, io::ErrorKind::NotADirectory.into()));
-                }
-                Ok(_) => {}
-                Err(_) if is_last => {}
-                Err(error) => return Err(self.lost(&next, error)),
-            }
-            at = next;
+        let libraries = self.libraries.as_ref().filter(|_| Libraries::covers(Path::new(name)));
+        let Some(libraries) = libraries else { return self.resolve_on_host(name, follow) };
+        let found = libraries.resolve(Path::new(name), follow).map_err(Lost::Error);
+        let found = found.map(|path| Place { path, is_own: false, is_library: true });
+        match &found {
+            Ok(place) if fs::symlink_metadata(&place.path).is_ok() => found,
+            _ => self.resolve_on_host(name, follow).or(found),
         }
+    }
+
+    fn resolve_on_host(&self, name: &str, follow: bool) -> Result<Place, Lost> {
+        let parts = |name: &Path| self.parts(name);
+        let at = walk(Path::new("/"), parts(Path::new(name)), follow, parts)
+            .map_err(|(at, error)| self.lost(&at, error))?;
         let is_own = self.root.as_ref().is_some_and(|root| at.starts_with(root));
         if is_own || self.allowed.iter().any(|allowed| at.starts_with(allowed)) {
-            return Ok(Place { path: at, is_own });
+            return Ok(Place { path: at, is_own, is_library: false });
         }
         Err(Lost::Outside)
     }
@@ -137,16 +133,10 @@ impl Folder {
     /// The parts of a name; that of the run's folder is replaced by its place.
     fn parts(&self, name: &Path) -> VecDeque<OsString> {
         let own = name.strip_prefix(FOLDER).ok();
-        let place = match (own, &self.root) {
-            (Some(rest), Some(root)) => root.join(rest),
-            _ => name.to_owned(),
-        };
-        let part = |part: Component<'_>| match part {
-            Component::Normal(part) => Some(part.to_owned()),
-            Component::ParentDir => Some(OsString::from("..")),
-            _ => None,
-        };
-        place.components().filter_map(part).collect()
+        match (own, &self.root) {
+            (Some(rest), Some(root)) => parts(&root.join(rest)),
+            _ => parts(name),
+        }
     }
 
     /// An error on the way; what is outside of the program's sight does not show in it.
@@ -165,6 +155,15 @@ impl Folder {
             None => path.to_owned(),
         };
         shown.to_string_lossy().into_owned()
+    }
+
+    /// The same of a place that has been resolved.
+    pub(super) fn shown_place(&self, place: &Place) -> String {
+        let libraries = self.libraries.as_ref().filter(|_| place.is_library);
+        match libraries.and_then(|libraries| libraries.shown(&place.path)) {
+            Some(shown) => shown.to_string_lossy().into_owned(),
+            None => self.shown(&place.path),
+        }
     }
 
     /// The name of an input for a report: relative names begin in the run's folder.
@@ -221,6 +220,64 @@ impl Folder {
         };
         Ok(found.into_iter().map(entry).collect())
     }
+}
+
+/// The parts of a name, with its `..`.
+pub(super) fn parts(name: &Path) -> VecDeque<OsString> {
+    let part = |part: Component<'_>| match part {
+        Component::Normal(part) => Some(part.to_owned()),
+        Component::ParentDir => Some(OsString::from("..")),
+        _ => None,
+    };
+    name.components().filter_map(part).collect()
+}
+
+/// The place that parts of a name lead to from `top` on, and never out of it. `parts` gives those of a link's text. The
+/// last link is followed if `follow` says so; a file that is missing has a place if its folder is there. An error comes
+/// with the place that it is about.
+pub(super) fn walk(
+    top: &Path,
+    mut rest: VecDeque<OsString>,
+    follow: bool,
+    parts: impl Fn(&Path) -> VecDeque<OsString>,
+) -> Result<PathBuf, (PathBuf, io::Error)> {
+    let mut at = top.to_owned();
+    let mut links = 0;
+    while let Some(part) = rest.pop_front() {
+        if part == ".." {
+            if at != top {
+                at.pop();
+            }
+            continue;
+        }
+        let next = at.join(&part);
+        let is_last = rest.is_empty();
+        match fs::symlink_metadata(&next) {
+            Ok(found) if found.is_symlink() && (follow || !is_last) => {
+                links += 1;
+                let target = match links > MOST_LINKS {
+                    true => Err(io::Error::from_raw_os_error(ELOOP)),
+                    false => fs::read_link(&next),
+                };
+                let target = target.map_err(|error| (next, error))?;
+                if target.is_absolute() {
+                    at = top.to_owned();
+                }
+                for part in parts(&target).into_iter().rev() {
+                    rest.push_front(part);
+                }
+                continue;
+            }
+            Ok(found) if !is_last && !found.is_dir() => {
+                return Err((next, io::ErrorKind::NotADirectory.into()));
+            }
+            Ok(_) => {}
+            Err(_) if is_last => {}
+            Err(error) => return Err((next, error)),
+        }
+        at = next;
+    }
+    Ok(at)
 }
 
 /// A path without `.` and `..`, whatever links there are.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::named::{Named, NamedMappings};
 use super::ranges::Ranges;
 use super::saved::{Checked, require};
 use super::{Context, Errno, Result, number};
@@ -15,7 +16,10 @@ const MAPPINGS_TOP: u64 = STACK_TOP - (1 << 40);
 pub(super) const TRAMPOLINE: u64 = MAPPINGS_TOP;
 
 /// Upper end of the heap, and lower end of mappings.
-const MAPPINGS_BOTTOM: u64 = 1 << 44;
+pub(crate) const MAPPINGS_BOTTOM: u64 = 1 << 44;
+
+/// Bytes of a heap, at most.
+pub(crate) const LARGEST_HEAP: u64 = LARGEST;
 
 /// The largest mapping that can be used, 64 GiB: every page of it costs a word of the page table. Reservations may be
 /// larger.
@@ -38,6 +42,9 @@ pub(super) struct Memory {
     mappings: Ranges,
     /// The parts of mappings that are only reserved: without memory, and no access is allowed.
     reserved: Ranges,
+    /// The parts of mappings that come from files.
+    #[serde(default)]
+    pub(super) named: NamedMappings,
 }
 
 /// `PROT_READ`, `PROT_WRITE` and `PROT_EXEC`. Memory that can be written can be read.
@@ -66,6 +73,7 @@ impl Memory {
             heap_end: heap,
             mappings: Ranges::default(),
             reserved: Ranges::default(),
+            named: NamedMappings::default(),
         }
     }
 
@@ -88,13 +96,14 @@ impl Memory {
 
     /// Checks what was read, of a machine with so many bytes of memory.
     pub(super) fn check(&self, memory_bytes: u64) -> Checked {
-        let Memory { heap_start, heap_end, mappings, reserved } = self;
+        let Memory { heap_start, heap_end, mappings, reserved, named } = self;
         let is_below = *heap_end < MAPPINGS_BOTTOM || heap_start == heap_end && *heap_end <= TOP;
         require(heap_start <= heap_end && is_below, || {
             format!("memory.heap_end: no heap is from {heap_start:#x} to {heap_end:#x}")
         })?;
         mappings.check("memory.mappings", STACK_TOP)?;
         reserved.check("memory.reserved", STACK_TOP)?;
+        named.check("memory.named", STACK_TOP)?;
         let usable = mappings.iter().flat_map(|(start, end)| reserved.outside(start, end));
         let usable: u64 = usable.map(|(start, end)| end - start).sum();
         let used = heap_end - heap_start + usable;
@@ -104,9 +113,10 @@ impl Memory {
     }
 
     /// Ranges that are in use, ascending, and their names.
-    pub(super) fn maps(&self) -> Vec<(u64, u64, &'static str)> {
+    pub(super) fn maps(&self) -> Vec<(u64, u64, &str)> {
         let heap = (self.heap_start, self.heap_end.next_multiple_of(PAGE), "[heap]");
-        let mappings = self.mappings.iter().map(|(start, end)| (start, end, ""));
+        let name = |start| self.named.at(start).map_or("", |named| named.name.as_str());
+        let mappings = self.mappings.iter().map(|(start, end)| (start, end, name(start)));
         [heap].into_iter().filter(|(start, end, _)| start < end).chain(mappings).collect()
     }
 
@@ -124,8 +134,8 @@ impl Memory {
 
     /// Moves the end of the heap; returns the new end.
     fn brk(&mut self, end: u64, context: &mut Context<'_>) -> u64 {
-        let fits =
-            (self.heap_start..MAPPINGS_BOTTOM).contains(&end) && end - self.heap_start <= LARGEST;
+        let fits = (self.heap_start..MAPPINGS_BOTTOM).contains(&end)
+            && end - self.heap_start <= LARGEST_HEAP;
         if !fits {
             return self.heap_end;
         }
@@ -217,7 +227,13 @@ impl Memory {
         }
         self.reserved.remove(start, end);
         self.mappings.remove(start, end);
+        self.named.remove(start, end);
         Ok(())
+    }
+
+    /// A mapping comes from a file.
+    pub(super) fn name(&mut self, start: u64, mapping: Named) {
+        self.named.insert(start, mapping);
     }
 
     fn munmap(&mut self, address: u64, length: u64, context: &mut Context<'_>) -> Result {

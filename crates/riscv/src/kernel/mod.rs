@@ -1,4 +1,4 @@
-//! The system calls that a static program needs, as a state machine.
+//! The system calls that a program needs, as a state machine.
 //!
 //! [`Kernel::call`] reads the registers of a hart that executed `ecall`, carries out the call and
 //! leaves the result in `a0`. Its [`Reply`] says what the hart does next and which others wake up.
@@ -17,6 +17,7 @@ mod files;
 mod futex;
 mod memory;
 mod misc;
+mod named;
 mod number;
 mod ranges;
 mod saved;
@@ -33,6 +34,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use errno::Errno;
+pub(crate) use memory::{LARGEST_HEAP, MAPPINGS_BOTTOM};
+pub use named::Code;
 pub use number::name as call_name;
 pub use services::{Change, Entry, Host, Kind, OpenMode, Opened, Status, Stream, UserMemory};
 pub use signals::signal_name;
@@ -153,6 +156,11 @@ impl Kernel {
     pub fn with_program(mut self, program: Program) -> Kernel {
         self.program = program;
         self
+    }
+
+    /// The parts of files that are mapped as code, in the order of their addresses: those of libraries.
+    pub fn code(&self) -> Vec<Code> {
+        self.memory.named.code()
     }
 
     /// Number of the thread on this hart, for a driver's error messages.

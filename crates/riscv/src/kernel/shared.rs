@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::files::{Files, Place};
+use super::named::Named;
 use super::saved::{Checked, require};
 use super::{Context, Errno, Host, Kernel, Result, UserMemory, memory, number};
 use crate::space::{PAGE, Permissions, TOP};
@@ -219,6 +220,10 @@ impl Kernel {
         let permissions = memory::permissions(protection);
         if protection & WRITE == 0 {
             self.memory.protect(start, pages, permissions, context)?;
+        }
+        if let Some(name) = self.files.mapped_name(mapped.file) {
+            let is_code = permissions.execute;
+            self.memory.name(start, Named { end: start + pages, offset, name, is_code });
         }
         if is_shared {
             self.shared.add([Region { permissions, ..region }]);

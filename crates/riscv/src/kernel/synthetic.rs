@@ -35,7 +35,7 @@ pub(super) struct Process<'a> {
 pub(super) struct Facts<'a> {
     program: &'a Program,
     /// Ranges of the address space that are in use, and their names.
-    maps: Vec<(u64, u64, &'static str)>,
+    maps: Vec<(u64, u64, &'a str)>,
     threads: usize,
     /// Descriptors that are in use.
     descriptors: &'a [u64],
@@ -202,10 +202,13 @@ fn own(name: &str, facts: &Facts<'_>) -> Option<Made> {
 /// The program's name as `/proc/self/exe` shows it.
 pub(super) fn exe(program: &Program) -> String {
     let name = program.args.first().map_or("program", String::as_str);
-    match name.starts_with('/') {
-        true => name.to_owned(),
-        false => normal(&format!("{}/{name}", crate::host::FOLDER)),
+    if name.starts_with('/') {
+        return name.to_owned();
     }
+    let said = format!("{}/{name}", crate::host::FOLDER);
+    let normal = normal(&said);
+    // A program outside of the run's folder has no shorter name.
+    if normal.starts_with(crate::host::FOLDER) { normal } else { said }
 }
 
 /// The last part of the program's name, at most 15 bytes.

@@ -1,7 +1,8 @@
 //! Programs in C, compiled for RISC-V: they print here what they print in QEMU.
 //!
-//! With Debian's cross compiler they are linked with glibc. If `RACKMEM_ZIG` names a command that
-//! runs Zig (`zig`, or `python -m ziglang`), also with musl, once as position-independent programs.
+//! With Debian's cross compiler they are linked with glibc, once dynamically. If `RACKMEM_ZIG` names a
+//! command that runs Zig (`zig`, or `python -m ziglang`), also with musl, once as position-independent
+//! programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,6 +38,7 @@ fn compilers() -> Vec<(String, Vec<&'static str>)> {
     if have(&[GCC, QEMU]) {
         compilers.push((GCC.to_owned(), vec!["-O2", "-static"]));
         compilers.push((GCC.to_owned(), vec!["-O0", "-static", "-march=rv64g"]));
+        compilers.push((GCC.to_owned(), vec!["-O1", "-pie"]));
     }
     if let Ok(zig) = std::env::var("RACKMEM_ZIG")
         && have(&[QEMU])

@@ -3,6 +3,7 @@
 mod compiled;
 mod confined;
 mod crashes;
+mod dynamic;
 mod errors;
 mod kernel;
 mod official;

@@ -80,8 +80,20 @@ impl Program {
 
     /// The program as a static ELF file.
     pub fn elf(&self) -> Vec<u8> {
+        self.linked(None)
+    }
+
+    /// The program as one that asks for a dynamic linker, if that has a name. Its header comes first then.
+    pub fn linked(&self, linker: Option<&str>) -> Vec<u8> {
         let segments = [(CODE, &self.code, 5u32), (DATA, &self.data, 6)];
-        let mut file = header(segments.len() as u16);
+        let count = segments.len() as u16 + u16::from(linker.is_some());
+        let mut file = header(count);
+        if let Some(name) = linker {
+            let (offset, length) = (64 + 56 * u64::from(count), name.len() as u64 + 1);
+            file.extend([3u32, 4].iter().flat_map(|word| word.to_le_bytes()));
+            let words = [offset, 0, 0, length, length, 1];
+            file.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        }
         let mut offset = 0x1000;
         for (address, bytes, flags) in &segments {
             let length = bytes.len() as u64;
@@ -90,6 +102,7 @@ impl Program {
             file.extend(words.iter().flat_map(|word| word.to_le_bytes()));
             offset += length.next_multiple_of(0x1000);
         }
+        file.extend(linker.unwrap_or_default().bytes());
         for (_, bytes, _) in &segments {
             file.resize(file.len().next_multiple_of(0x1000), 0);
             file.extend(bytes.iter());

@@ -34,11 +34,15 @@ pub fn have(tools: &[&str]) -> bool {
 
 pub const QEMU: &str = "qemu-riscv64";
 
+/// The libraries of Debian's cross compiler.
+pub const LIBRARIES: &str = "/usr/riscv64-linux-gnu";
+
 /// Runs a program file in QEMU.
 pub fn by_qemu(program: &Path, args: &[&str]) -> Shown {
     let folder = TempDir::new().expect("there is room for temporary files");
     let mut command = Command::new(QEMU);
-    let output = command.current_dir(folder.path()).arg(program).args(args).output();
+    let output = command.current_dir(folder.path()).args(["-L", LIBRARIES]).arg(program).args(args);
+    let output = output.output();
     let output = output.expect("QEMU starts");
     let status = output.status;
     let killed = status.signal().map(|signal| 128 + signal);
@@ -59,6 +63,7 @@ pub fn by_us_in(folder: &Path, program: &Path, args: &[&str]) -> Shown {
     let options = Options {
         output: Output::Capture,
         folder: Some(folder.to_owned()),
+        libraries: Some(LIBRARIES.into()).filter(|path: &PathBuf| path.is_dir()),
         max_instructions: Some(200_000_000),
         ..Options::default()
     };

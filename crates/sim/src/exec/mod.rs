@@ -83,7 +83,7 @@ pub use session::{Session, Until};
 /// A program, its arguments and environment; each node has a process of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// The bytes of a static RV64GC program.
+    /// The bytes of an RV64GC program.
     pub program: &'a [u8],
     /// Its arguments, its name first.
     pub args: &'a [String],
@@ -124,6 +124,8 @@ pub struct Options<'a> {
     /// Files, and folders with all that is in them, that programs may read, too. So they may their arguments that are
     /// names of files.
     pub allowed: Vec<PathBuf>,
+    /// The folder that stands for `/` where dynamically linked programs look for their libraries.
+    pub libraries: Option<PathBuf>,
     /// Source of node 0's standard input; that of the other nodes is empty.
     pub input: Input,
     /// Takes the output as it comes, in an order that does not depend on the threads. Otherwise
@@ -144,6 +146,8 @@ pub enum ExecError {
     Checkpoint(String),
     /// A file that programs are to be allowed cannot be read.
     Allowed(PathBuf, String),
+    /// The folder of libraries is none.
+    Libraries(PathBuf, String),
 }
 
 impl std::fmt::Display for ExecError {
@@ -151,7 +155,9 @@ impl std::fmt::Display for ExecError {
         match self {
             ExecError::Machine(what) | ExecError::Checkpoint(what) => f.write_str(what),
             ExecError::Program(error) => error.fmt(f),
-            ExecError::Allowed(path, error) => write!(f, "{}: {error}", path.display()),
+            ExecError::Allowed(path, error) | ExecError::Libraries(path, error) => {
+                write!(f, "{}: {error}", path.display())
+            }
         }
     }
 }

@@ -1,7 +1,6 @@
 //! A node: its chip and its operating system.
 
 use rackmem_abi::Status;
-use rackmem_riscv::elf;
 use rackmem_riscv::host::LocalHost;
 use rackmem_riscv::space::AddressSpace;
 
@@ -65,8 +64,8 @@ impl Node {
         chip.wires.now = cycle;
         chip.set_pace(Pace::Fast);
         let places = state.memory.restore(contents, &mut pages, &mut chip)?;
-        let symbols = elf::load(job.program, &mut AddressSpace::new())?.symbols;
-        let system = System::bare((nid, machine, job, options), pages, symbols, &chip)?;
+        let mut begin = AddressSpace::new();
+        let (system, _) = System::bare((nid, machine, job, options), pages, &mut begin, &chip)?;
         let system = system.restore(state, &places, clock, &mut chip)?;
         Ok(Node { chip, system })
     }

@@ -113,6 +113,10 @@ fn host(
         let refused = |error: io::Error| ExecError::Allowed(path.clone(), error.to_string());
         host.allow(path).map_err(refused)?;
     }
+    if let Some(path) = &options.libraries {
+        let refused = |error: io::Error| ExecError::Libraries(path.clone(), error.to_string());
+        host.set_libraries(path).map_err(refused)?;
+    }
     Ok(host)
 }
 
@@ -136,9 +140,8 @@ impl System {
         chip: &mut Chip,
     ) -> Result<System, ExecError> {
         let mut space = AddressSpace::new();
-        let image = elf::load(job.program, &mut space)?;
-        let symbols = image.symbols.clone();
-        let mut system = System::bare((nid, machine, job, options), pages, symbols, chip)?;
+        let (mut system, image) =
+            System::bare((nid, machine, job, options), pages, &mut space, chip)?;
         let stack_bytes = system.stack_bytes;
         let seed = machine.seed;
         let random = std::array::from_fn(|at| (seed as u8) ^ (at as u8).wrapping_mul(37));
@@ -158,22 +161,25 @@ impl System {
         Ok(system)
     }
 
-    /// Without a process.
+    /// Without a process; and the program, as it begins in `space`.
     ///
     /// # Errors
-    /// A file that it is to be allowed cannot be read.
+    /// It is no program, or a file that it is to be allowed cannot be read.
     pub fn bare(
         (nid, machine, job, options): (u16, &Machine, &Job<'_>, &Options<'_>),
         pages: Pages,
-        symbols: Symbols,
+        space: &mut AddressSpace,
         chip: &Chip,
-    ) -> Result<System, ExecError> {
+    ) -> Result<(System, elf::Image), ExecError> {
         let nodes = rack_nodes(machine, job);
         let cores = chip.tiles.len();
-        Ok(System {
+        let mut host = host(nid, cores, machine, job, options)?;
+        let image = elf::load_with(job.program, |name| host.linker(name), space)?;
+        let symbols = image.symbols.clone();
+        let system = System {
             nid,
             kernel: Kernel::new(0, machine.seed),
-            host: host(nid, cores, machine, job, options)?,
+            host,
             device: Device::new(nid, nodes, machine.system.contexts),
             recorder: Recorder::of(options.trace, &symbols, cores),
             lending: Lending::of(nid, nodes, machine),
@@ -193,7 +199,13 @@ impl System {
             pipeline: options.pipeline.clone(),
             lives: Vec::new(),
             tracks: Tracks::default(),
-        })
+        };
+        Ok((system, image))
+    }
+
+    /// Those of the program and the libraries that it has loaded.
+    fn symbols(&self) -> Symbols {
+        self.host.symbols_with(&self.symbols, &self.kernel.code())
     }
 
     /// Takes the output since the last call: standard output and error.
@@ -311,21 +323,22 @@ impl System {
     /// The state of each thread, one line each, for people.
     pub fn describe(&self, chip: &Chip) -> Vec<String> {
         let mut lines = Vec::new();
+        let symbols = self.symbols();
         for (number, thread) in self.threads.iter().enumerate() {
             let core = self.turns.core_of(number);
             let what = match thread {
                 Thread::Idle => continue,
                 Thread::Running => match &chip.tiles[core].cpu {
                     Some(cpu) => {
-                        format!("executes at {}", self.symbols.describe(cpu.pc()))
+                        format!("executes at {}", symbols.describe(cpu.pc()))
                     }
                     None => continue,
                 },
                 Thread::Ready { hart } => {
-                    format!("waits for its turn at {}", self.symbols.describe(hart.pc))
+                    format!("waits for its turn at {}", symbols.describe(hart.pc))
                 }
                 Thread::Asleep { hart, .. } | Thread::Watching { hart, .. } => {
-                    format!("sleeps in a system call at {}", self.symbols.describe(hart.pc))
+                    format!("sleeps in a system call at {}", symbols.describe(hart.pc))
                 }
             };
             lines.push(format!("node {}, core {core}: {what}", self.nid));
@@ -532,6 +545,9 @@ impl System {
     /// Handles the effects of a call besides those on data: changed code and translations, memory
     /// exhausted.
     fn after_call(&mut self, number: usize, chip: &mut Chip) {
+        if self.pages.code_changed {
+            self.note_libraries(chip);
+        }
         let Pages { code_changed, translations_changed, is_exhausted, space, .. } = &mut self.pages;
         if std::mem::take(code_changed) {
             chip.wires.mmu.forget_instructions();
@@ -571,7 +587,7 @@ impl System {
     /// Ends the process by a signal that it does not handle.
     fn kill(&mut self, number: usize, signal: i32, pc: u64, chip: &mut Chip) {
         let core = self.turns.core_of(number);
-        let place = format!("core {core} at {}", self.symbols.describe(pc));
+        let place = format!("core {core} at {}", self.symbols().describe(pc));
         self.stop(End::Killed { signal, place }, chip);
     }
 
@@ -588,7 +604,7 @@ impl System {
         let failure = Failure {
             hart: self.turns.core_of(number),
             pc,
-            location: self.symbols.describe(pc).to_string(),
+            location: self.symbols().describe(pc).to_string(),
             instruction: instruction.map(|inst| disassemble(&inst, pc).to_string()),
             instructions: self.instructions(chip),
             why,

@@ -12,6 +12,8 @@ use std::sync::Arc;
 pub use crate::cpu::{Call, Slice, Tally, What};
 use crate::cpu::{Room, Slices, Track};
 use crate::engine::Cycle;
+use rackmem_riscv::host::LocalHost;
+use rackmem_riscv::kernel::Code;
 use rackmem_riscv::{Hart, Symbols};
 
 pub(super) use arguments::describe;
@@ -92,6 +94,8 @@ pub(super) struct Recorder {
     threads: BTreeMap<usize, (u64, Option<Box<Track>>)>,
     /// By core: the begin of the turn.
     turns: Vec<Option<Cycle>>,
+    /// The parts of libraries whose functions it knows.
+    libraries: Vec<Code>,
     recorded: Tracks,
 }
 
@@ -108,6 +112,7 @@ impl Recorder {
             room: Arc::new(Room::new(MOST_SLICES)),
             threads: BTreeMap::new(),
             turns: vec![None; cores],
+            libraries: Vec::new(),
             recorded: Tracks { symbols, ..Tracks::default() },
         }))
     }
@@ -126,6 +131,24 @@ impl Recorder {
         let symbols = Arc::clone(&self.recorded.symbols);
         let track = Track::new(self.window.clone(), symbols, Arc::clone(&self.room), hart);
         self.threads.insert(number, (id, Some(Box::new(track))));
+    }
+
+    /// Learns the functions of libraries that have been loaded; those of others that are gone stay, as they are in
+    /// tracks. Gives all, if there are more.
+    pub(super) fn learn(&mut self, code: Vec<Code>, host: &LocalHost) -> Option<Arc<Symbols>> {
+        let place = |code: &Code| (code.pages.start, code.offset, code.name.clone());
+        let known: Vec<_> = self.libraries.iter().map(place).collect();
+        let fresh: Vec<Code> =
+            code.into_iter().filter(|code| !known.contains(&place(code))).collect();
+        if fresh.is_empty() {
+            return None;
+        }
+        let symbols = Arc::new(host.symbols_with(&self.recorded.symbols, &fresh));
+        self.libraries.extend(fresh);
+        self.recorded.symbols = Arc::clone(&symbols);
+        let tracks = self.threads.values_mut().filter_map(|(_, track)| track.as_mut());
+        tracks.for_each(|track| track.learn(&symbols));
+        Some(symbols)
     }
 
     /// The track of a thread that has no core.

@@ -52,8 +52,8 @@ ends before says NOT CONVERGED. `rackmem report DIR` draws what --out has writte
 network on chip too; a trace opens in https://ui.perfetto.dev.";
 
 const EXEC_ABOUT: &str = "\
-Executes a static RV64GC program for Linux, as `rackmem cc` makes them, on the cores of a machine:
-one process per node, as `rackmem run` does it on hosts. Everything takes the time that it takes on
+Executes an RV64GC program for Linux, as `rackmem cc` makes them, on the cores of a machine: one
+process per node, as `rackmem run` does it on hosts. Everything takes the time that it takes on
 that machine; clocks of the program show simulated time. With several nodes, output comes line by
 line with the node's number in front, and standard input is node 0's. Files are read and written
 below the current folder, and read where the program's arguments or --allow name them.
@@ -69,6 +69,7 @@ const EXEC_EXAMPLES: &str = "\
 Examples:
   rackmem cc -o hello.rv64 hello.c && rackmem sim exec --functional hello.rv64
   rackmem sim exec sonuma -n 2 -- hello.rv64
+  rackmem sim exec sonuma --libraries /usr/riscv64-linux-gnu -- a.out     with shared libraries
   rackmem sim exec sonuma -n 8 --stats -- pagerank.rv64 --variant fine graph.txt
   rackmem sim exec sonuma --trace trace.json --trace-window 10us..50us -- hello.rv64
   rackmem sim exec sonuma --pipeline view/ --pipeline-window 10us..12us -- hello.rv64
@@ -251,6 +252,10 @@ pub struct ExecArgs {
     /// arguments name; may be repeated
     #[arg(long, value_name = "PATH")]
     pub allow: Vec<PathBuf>,
+    /// Folder that stands for / where a dynamically linked program looks for its linker and libraries (/lib, /usr/lib,
+    /// /etc/ld.so.cache), such as /usr/riscv64-linux-gnu; without it programs are static
+    #[arg(long, value_name = "DIR")]
+    pub libraries: Option<PathBuf>,
     /// Functional: start of the random numbers that the program gets; of a machine it is `seed`
     #[arg(long, value_name = "N", default_value_t = 0, requires = "functional")]
     pub seed: u64,

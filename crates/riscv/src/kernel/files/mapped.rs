@@ -1,5 +1,6 @@
 //! Files as shared mappings of them need them.
 
+use super::regular::Regular;
 use super::table::{APPEND, Open, OpenFile, READ_WRITE, WRITE_ONLY};
 use super::{Context, Errno, Files, Result, number, transfer};
 use crate::space::PAGE;
@@ -46,6 +47,14 @@ impl Files {
             return Err(Errno::ACCES);
         }
         Ok(Mapped { file, inode: status.inode, may_write })
+    }
+
+    /// The name of a file, absolute; `None` if it has none.
+    pub(in crate::kernel) fn mapped_name(&mut self, file: u32) -> Option<String> {
+        match self.table.by_number(file)? {
+            Open::File(Regular::Disk(file)) => Some(file.name().to_owned()),
+            _ => None,
+        }
     }
 
     /// Keeps these files open, and closes others that no descriptor stands for.

@@ -143,6 +143,11 @@ impl Track {
         }
     }
 
+    /// The program has these functions from now on.
+    pub fn learn(&mut self, symbols: &Arc<Symbols>) {
+        self.symbols = Arc::clone(symbols);
+    }
+
     /// The thread has stopped before the instruction at `pc`.
     pub fn stop(&mut self, pc: u64) {
         self.stopped_at = pc;

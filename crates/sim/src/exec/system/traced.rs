@@ -134,9 +134,20 @@ impl System {
         }
     }
 
+    /// Learns the functions of libraries that the program has loaded since the last time.
+    pub(super) fn note_libraries(&mut self, chip: &mut Chip) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let Some(symbols) = recorder.learn(self.kernel.code(), &self.host) else { return };
+        let cores = chip.tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut());
+        for track in cores.filter_map(|cpu| cpu.track().as_mut()) {
+            track.learn(&symbols);
+        }
+    }
+
     /// The process goes on from a checkpoint: its threads are where they are.
     pub(super) fn note_restored(&mut self, chip: &mut Chip) {
         let now = chip.wires.now;
+        self.note_libraries(chip);
         for number in 0..self.threads.len() {
             let core = self.turns.core_of(number);
             let hart = match &self.threads[number] {

@@ -60,6 +60,7 @@ pub fn run(args: &ExecArgs) -> Result<()> {
         input: Input::PassOn,
         folder: Some(here),
         allowed: args.allow.clone(),
+        libraries: args.libraries.clone(),
         ..Options::default()
     };
     let began = Instant::now();
@@ -102,6 +103,7 @@ fn refused(name: &str, error: &RunError) -> Failure {
         RunError::Load(_) => Failure::with_status(NO_PROGRAM, format!("{name}: {error}")),
         RunError::Failure(_) => Failure::with_status(FAILED, format!("{name}: {error}")),
         RunError::Allowed(..) => Failure::usage(format!("--allow {error}")),
+        RunError::Libraries(..) => Failure::usage(format!("--libraries {error}")),
     }
 }
 

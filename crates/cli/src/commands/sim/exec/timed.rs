@@ -79,6 +79,7 @@ impl Run<'_> {
             max_instructions: args.max_instructions,
             folder: Some(here),
             allowed: args.allow.clone(),
+            libraries: args.libraries.clone(),
             input: Input::PassOn,
             sink: Some(&mut sink),
             progress: Some(&tell),
@@ -153,6 +154,7 @@ fn refused(machine: &str, program: &str, error: &ExecError) -> Failure {
         ExecError::Checkpoint(_) => Failure::with_status(FAILED, format!("{program}: {error}")),
         ExecError::Machine(_) => Failure::usage(format!("{machine}: {error}")),
         ExecError::Allowed(..) => Failure::usage(format!("--allow {error}")),
+        ExecError::Libraries(..) => Failure::usage(format!("--libraries {error}")),
     }
 }
 
