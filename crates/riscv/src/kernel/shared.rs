@@ -222,14 +222,14 @@ impl Kernel {
         }
         if is_shared {
             self.shared.add([Region { permissions, ..region }]);
-            self.keep_mapped();
+            self.keep_mapped(context);
         }
         Ok(start)
     }
 
     /// Files stay open that are mapped.
-    fn keep_mapped(&mut self) {
-        self.files.keep(self.shared.files());
+    fn keep_mapped(&mut self, context: &mut Context<'_>) {
+        context.has_changed |= self.files.keep(self.shared.files());
     }
 
     /// Writes all shared mappings to their files: the program ends.
@@ -298,7 +298,9 @@ impl Kernel {
         let end = start.checked_add(length).and_then(|end| end.checked_next_multiple_of(PAGE));
         let Some(end) = end else { return };
         match number {
-            number::MUNMAP if !self.shared.remove(start, end).is_empty() => self.keep_mapped(),
+            number::MUNMAP if !self.shared.remove(start, end).is_empty() => {
+                self.keep_mapped(context);
+            }
             number::MREMAP => self.remove_target(context),
             number::MPROTECT => {
                 let permissions = memory::permissions(last);
@@ -322,7 +324,7 @@ impl Kernel {
             write_back(&region, &mut self.files, context.memory)?;
         }
         if !self.shared.remove(start, end).is_empty() {
-            self.keep_mapped();
+            self.keep_mapped(context);
         }
         Ok(())
     }
@@ -371,10 +373,10 @@ impl Kernel {
     }
 
     /// Forgets the mappings of which `mremap` has taken the place.
-    fn remove_target(&mut self, context: &Context<'_>) {
+    fn remove_target(&mut self, context: &mut Context<'_>) {
         let Some((start, end)) = Kernel::target(context) else { return };
         if !self.shared.remove(start, end).is_empty() {
-            self.keep_mapped();
+            self.keep_mapped(context);
         }
     }
 

@@ -135,6 +135,18 @@ fn corners() {
 }
 
 #[test]
+fn locks() {
+    prints_the_same("locks", &[]);
+    // A call of QEMU that waits for a lock does not begin again.
+    for (command, flags) in compilers() {
+        let folder = TempDir::new().expect("there is room for temporary files");
+        let program = compile(folder.path(), &command, &flags, "locks");
+        let ours = by_us(&program, &["again"]);
+        assert_eq!(ours.stdout, b"begun again 0 0\ninterrupts 1\n", "{command}");
+    }
+}
+
+#[test]
 fn links() {
     prints_the_same("links", &[]);
 }

@@ -48,9 +48,9 @@ impl Files {
         Ok(Mapped { file, inode: status.inode, may_write })
     }
 
-    /// Keeps these files open, and closes others that no descriptor stands for.
-    pub(in crate::kernel) fn keep(&mut self, files: Vec<u32>) {
-        self.table.keep(files);
+    /// Keeps these files open, and closes others that no descriptor stands for. Returns whether one of them had locks.
+    pub(in crate::kernel) fn keep(&mut self, files: Vec<u32>) -> bool {
+        self.table.keep(files)
     }
 
     /// The length of a mapped file; `None` if it is none of the host's.

@@ -11,6 +11,7 @@
 //! | `anonymous` | those in memory |
 //! | `mapped` | files of shared mappings |
 //! | `status` | what programs learn of files |
+//! | `locks` | locks on files |
 //! | `pipes` | pipes and event counters |
 //! | `fifos` | pipes with names |
 //! | `timer` | timers that are files |
@@ -20,6 +21,7 @@ mod anonymous;
 mod copies;
 mod epoll;
 mod fifos;
+mod locks;
 mod mapped;
 mod names;
 mod on_disk;
@@ -75,6 +77,9 @@ impl Files {
         context: &mut Context<'_>,
         process: &Process<'_>,
     ) -> Option<Result> {
+        if let Some(result) = self.lock_call(number, context) {
+            return Some(result);
+        }
         let result = self.dispatch(number, context, process)?;
         if context.has_changed {
             let [a0, a1, a2, ..] = context.args();
@@ -127,7 +132,6 @@ impl Files {
             | number::SYNC_FILE_RANGE2
             | number::FADVISE64
             | number::READAHEAD
-            | number::FLOCK
             | number::FCHMOD
             | number::FCHOWN => self.table.get(a0).map(|_| 0),
             number::SYNC => Ok(0),
@@ -169,7 +173,7 @@ impl Files {
                 self.table.replace(a0, a1, a2)
             }
             number::IOCTL => self.table.get(a0).and(Err(Errno::NOTTY)),
-            number::FCNTL => self.control(context, a0, a1, a2),
+            number::FCNTL => self.control(a0, a1, a2),
             _ => return None,
         })
     }
@@ -206,27 +210,12 @@ impl Files {
     }
 
     /// `fcntl`.
-    fn control(
-        &mut self,
-        context: &mut Context<'_>,
-        descriptor: u64,
-        command: u64,
-        argument: u64,
-    ) -> Result {
+    fn control(&mut self, descriptor: u64, command: u64, argument: u64) -> Result {
         const DUPFD: u64 = 0;
         const GETFD: u64 = 1;
         const SETFD: u64 = 2;
         const GETFL: u64 = 3;
         const SETFL: u64 = 4;
-        /// Locks on files: nobody else is there.
-        const GETLK: u64 = 5;
-        const SETLK: u64 = 6;
-        const SETLKW: u64 = 7;
-        const OFD_GETLK: u64 = 36;
-        const OFD_SETLK: u64 = 37;
-        const OFD_SETLKW: u64 = 38;
-        /// `l_type` of a lock that nobody has.
-        const UNLOCKED: u16 = 2;
         const DUPFD_CLOEXEC: u64 = 1030;
         self.table.get(descriptor)?;
         match command {
@@ -249,11 +238,6 @@ impl Files {
                 file.flags = file.flags & !settable | argument & settable;
                 Ok(0)
             }
-            GETLK | OFD_GETLK => {
-                context.memory.write(argument, &UNLOCKED.to_le_bytes())?;
-                Ok(0)
-            }
-            SETLK | SETLKW | OFD_SETLK | OFD_SETLKW => Ok(0),
             _ => Err(Errno::INVAL),
         }
     }

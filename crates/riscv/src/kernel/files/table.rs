@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::epoll::Interests;
+use super::locks::Locks;
 use super::pipes::Pipe;
 use super::regular::Regular;
 use super::timer::Timer;
@@ -84,6 +85,7 @@ pub(super) struct Table {
     pipes: BTreeMap<u32, Pipe>,
     /// Open files that mappings need.
     kept: Vec<u32>,
+    pub(super) locks: Locks,
     last: u32,
 }
 
@@ -99,6 +101,7 @@ impl Default for Table {
             files: BTreeMap::new(),
             pipes: BTreeMap::new(),
             kept: Vec::new(),
+            locks: Locks::default(),
             last: 0,
         };
         let streams = [Open::Input, Open::Output(Stream::Out), Open::Output(Stream::Err)];
@@ -121,7 +124,7 @@ impl Open {
 impl Table {
     /// Checks what was read: numbers refer to what is there, and new ones are free.
     pub(super) fn check(&self) -> Checked {
-        let Table { descriptors, files, pipes, kept, last } = self;
+        let Table { descriptors, files, pipes, kept, locks, last } = self;
         let used = files.keys().chain(pipes.keys()).max().copied().unwrap_or(0);
         require((used..LAST_FILE).contains(last), || {
             format!("last: is {last}, must be {used} to {}", LAST_FILE - 1)
@@ -135,6 +138,7 @@ impl Table {
                 format!("descriptors[{at}].file: no open file has this number")
             })?;
         }
+        locks.check(|file| files.contains_key(&file))?;
         files.iter().try_for_each(|(number, file)| {
             self.check_file(file).map_err(|wrong| format!("files.{number}.{wrong}"))
         })
@@ -241,9 +245,14 @@ impl Table {
     pub(super) fn close(&mut self, descriptor: u64) -> Result<()> {
         let Descriptor { file, .. } = *self.slot(descriptor)?;
         self.descriptors[descriptor as u32 as usize] = None;
-        if !self.is_used(file)
-            && let Some(OpenFile { open: Open::Pipe(number), .. }) = self.files.remove(&file)
-        {
+        if let Some(file) = self.files.get(&file) {
+            self.locks.close_descriptor(file.status.inode);
+        }
+        if self.is_used(file) {
+            return Ok(());
+        }
+        self.locks.close_file(file);
+        if let Some(OpenFile { open: Open::Pipe(number), .. }) = self.files.remove(&file) {
             self.forget_pipe(number);
         }
         Ok(())
@@ -273,14 +282,18 @@ impl Table {
         self.kept.contains(&file) || descriptors.any(|other| other.file == file)
     }
 
-    /// Keeps these files open, and closes those that were kept before and are not used any more.
-    pub(super) fn keep(&mut self, files: Vec<u32>) {
+    /// Keeps these files open, and closes those that were kept before and are not used any more. Returns whether one
+    /// of them had locks.
+    pub(super) fn keep(&mut self, files: Vec<u32>) -> bool {
         let before = std::mem::replace(&mut self.kept, files);
+        let mut had_locks = false;
         for file in before {
             if !self.is_used(file) {
                 self.files.remove(&file);
+                had_locks |= self.locks.close_file(file);
             }
         }
+        had_locks
     }
 
     /// An open file, which may have no descriptor.
