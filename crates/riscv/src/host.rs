@@ -3,9 +3,9 @@
 mod folder;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, IsTerminal, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode};
@@ -205,23 +205,47 @@ impl LocalHost {
         }
     }
 
-    /// Makes an empty file that is about to be read, if it is not there.
-    fn create(&mut self, name: &str, is_new: bool) -> io::Result<()> {
+    /// Makes an empty file that is about to be read, if it is not there. Whether it was not.
+    fn create(&mut self, name: &str, is_new: bool) -> io::Result<bool> {
         if let Ok(Place { path, .. }) = self.folder.resolve(name, !is_new)
             && fs::symlink_metadata(&path).is_ok()
         {
-            return if is_new { Err(io::ErrorKind::AlreadyExists.into()) } else { Ok(()) };
+            return if is_new { Err(io::ErrorKind::AlreadyExists.into()) } else { Ok(false) };
         }
         let path = self.own_place(name, true)?;
         OpenOptions::new().write(true).create_new(true).open(&path)?;
         self.made.insert(path);
-        Ok(())
+        Ok(true)
+    }
+
+    /// That the owner of a file may open it so: of other files than the program's own, this is the host's matter.
+    fn check_permissions(&self, path: &Path, status: &Status, mode: OpenMode) -> io::Result<()> {
+        let wanted = u32::from(mode.read) << 8 | u32::from(mode.write) << 7;
+        match self.folder.is_in_root(path) && wanted & !status.permissions != 0 {
+            true => Err(io::ErrorKind::PermissionDenied.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Opens a file of the program again, which its permissions may not allow any more.
+    fn open_again(&mut self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
+        let permissions = fs::metadata(path)?.permissions();
+        if !self.folder.is_in_root(path) || permissions.mode() & 0o600 == 0o600 {
+            return self.open_file(path, mode);
+        }
+        fs::set_permissions(path, Permissions::from_mode(permissions.mode() | 0o600))?;
+        let opened = self.open_file(path, mode);
+        fs::set_permissions(path, permissions)?;
+        opened
     }
 
     fn open_file(&mut self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
         let found = fs::metadata(path);
         if let Ok(found) = &found {
             let status = self.folder.status(found);
+            if status.kind == Kind::File {
+                self.check_permissions(path, &status, mode)?;
+            }
             match status.kind {
                 Kind::Folder if mode.write => return Err(Errno::ISDIR.into()),
                 Kind::Folder => return Ok(Opened::Folder(status, self.folder.entries(path)?)),
@@ -256,6 +280,9 @@ impl LocalHost {
         if mode.write && mode.truncate && mode.append {
             file.set_len(0)?;
         }
+        if mode.write && found.is_err() {
+            file.set_permissions(permitted(mode.permissions))?;
+        }
         let status = self.folder.status(&file.metadata()?);
         Ok(Opened::File(file, status))
     }
@@ -272,6 +299,11 @@ fn is_probed(name: &str) -> bool {
         "/etc/zoneinfo",
     ];
     PROBED.iter().any(|probed| Path::new(name).starts_with(probed))
+}
+
+/// Permissions that a program gives a file. No other user of the host gets the rights of this one by it.
+fn permitted(permissions: u32) -> Permissions {
+    Permissions::from_mode(permissions & 0o1777)
 }
 
 /// Makes a pipe with a name.
@@ -342,13 +374,21 @@ impl Host for LocalHost {
     fn open(&mut self, name: &str, mode: OpenMode) -> io::Result<Opened> {
         if mode.write {
             let path = self.own_place(name, !mode.create_new)?;
-            return self.open_file(&path, mode);
+            return match mode.is_again {
+                true => self.open_again(&path, mode),
+                false => self.open_file(&path, mode),
+            };
         }
-        if mode.create {
-            self.create(name, mode.create_new)?;
-        }
+        let is_made = mode.create && self.create(name, mode.create_new)?;
         let Place { path, .. } = self.place(name, true)?;
-        let opened = self.open_file(&path, mode);
+        let mut opened = match mode.is_again {
+            true => self.open_again(&path, mode),
+            false => self.open_file(&path, mode),
+        };
+        if is_made && let Ok(Opened::File(file, status)) = &mut opened {
+            file.set_permissions(permitted(mode.permissions))?;
+            status.permissions = permitted(mode.permissions).mode();
+        }
         if !matches!(opened, Ok(Opened::Folder(..))) {
             self.note_input(&path, opened.is_ok());
         }
@@ -383,8 +423,20 @@ impl Host for LocalHost {
         }
     }
 
+    fn permit(&mut self, file: &File, permissions: u32) -> io::Result<()> {
+        match self.folder.is_own(file) {
+            true => file.set_permissions(permitted(permissions)),
+            false => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+        }
+    }
+
     fn change(&mut self, change: &Change<'_>) -> io::Result<()> {
         match *change {
+            Change::Permit { name, permissions, follow } => {
+                let path = self.own_place(name, follow)?;
+                self.folder.check_not_root(&path)?;
+                fs::set_permissions(&path, permitted(permissions))
+            }
             Change::MakeFolder(name) => {
                 let path = self.own_place(name, false)?;
                 fs::create_dir(&path)?;

@@ -147,6 +147,11 @@ fn locks() {
 }
 
 #[test]
+fn modes() {
+    prints_the_same("modes", &[]);
+}
+
+#[test]
 fn links() {
     prints_the_same("links", &[]);
 }

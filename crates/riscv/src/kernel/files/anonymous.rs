@@ -148,7 +148,7 @@ impl Files {
         let name = format!("/memfd:{name} (deleted)");
         let file = Anonymous { name, ..Anonymous::default() };
         let open = Open::File(Regular::Memory(file));
-        let status = Status { kind: Kind::File, size: 0, inode };
+        let status = Status { permissions: 0o777, links: 0, ..Status::new(Kind::File, inode) };
         let close_on_exec = flags & CLOSE_ON_EXEC != 0;
         self.table.add(OpenFile { open, flags: READ_WRITE, status }, close_on_exec)
     }

@@ -56,6 +56,8 @@ pub(super) struct Files {
     table: Table,
     /// Without links.
     current: String,
+    /// Permissions that files do not get when they are made.
+    mask: u32,
     /// State of the random numbers of `getrandom` and `/dev/urandom`.
     pub random: u64,
 }
@@ -63,7 +65,7 @@ pub(super) struct Files {
 impl Files {
     pub(super) fn new(seed: u64) -> Files {
         let current = crate::host::FOLDER.to_owned();
-        Files { table: Table::default(), current, random: seed }
+        Files { table: Table::default(), current, mask: 0o022, random: seed }
     }
 
     /// Checks what was read.
@@ -125,19 +127,20 @@ impl Files {
             number::LSEEK => self.seek(a0, a1, a2),
             number::FTRUNCATE => self.truncate(a0, a1),
             number::FALLOCATE => self.allocate(a0, a1, a2.checked_add(a3)),
-            // Nobody else is there, and what is written is written. Owner, mode and times of files are the model's own.
+            // Nobody else is there, and what is written is written. Owner and times of files are the model's own.
             number::FSYNC
             | number::FDATASYNC
             | number::SYNCFS
             | number::SYNC_FILE_RANGE2
             | number::FADVISE64
             | number::READAHEAD
-            | number::FCHMOD
             | number::FCHOWN => self.table.get(a0).map(|_| 0),
             number::SYNC => Ok(0),
-            number::FCHMODAT | number::FCHMODAT2 | number::FCHOWNAT | number::UTIMENSAT => {
-                self.exists(context, process, number)
-            }
+            number::FCHOWNAT | number::UTIMENSAT => self.exists(context, process, number),
+            number::FCHMOD => self.permit_open(context, a0, a1),
+            number::FCHMODAT => self.permit(context, process, 0),
+            number::FCHMODAT2 => self.permit(context, process, a3),
+            number::UMASK => Ok(std::mem::replace(&mut self.mask, a0 as u32 & 0o777).into()),
             number::OPENAT => self.open(context, process),
             number::CLOSE => self.close(context, a0),
             number::CLOSE_RANGE => self.close_range(context, a0, a1, a2),

@@ -66,16 +66,17 @@ impl Files {
     }
 
     pub(super) fn open(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
-        let [folder, path, flags, ..] = context.args();
+        let [folder, path, flags, mode, ..] = context.args();
+        let permissions = self.permissions_of(mode);
         let name = self.name(context, folder, path)?;
         let (open, status) = match self.made(context, process, &name) {
             Some(Ok(Made::Descriptor(descriptor))) => return self.table.duplicate(descriptor, 0),
             Some(Ok(Made::Link(target))) => match self.made(context, process, &target) {
                 Some(made) => open_made(&target, made?, flags)?,
-                None => self.open_file(context, &target, flags)?,
+                None => self.open_file(context, &target, flags, permissions)?,
             },
             Some(made) => open_made(&name, made?, flags)?,
-            None => self.open_file(context, &name, flags)?,
+            None => self.open_file(context, &name, flags, permissions)?,
         };
         if flags & DIRECTORY != 0 && !matches!(open, Open::Folder(..)) {
             return Err(Errno::NOTDIR);
@@ -89,6 +90,7 @@ impl Files {
         context: &mut Context<'_>,
         name: &str,
         flags: u64,
+        permissions: u32,
     ) -> Result<(Open, Status)> {
         const CREATE: u64 = 0o100;
         const EXCLUSIVE: u64 = 0o200;
@@ -101,6 +103,8 @@ impl Files {
             truncate: is_set(TRUNCATE),
             create: is_set(CREATE),
             create_new: is_set(CREATE) && is_set(EXCLUSIVE),
+            permissions,
+            is_again: false,
         };
         Ok(match context.host.open(name, mode)? {
             Opened::File(file, status) => {
@@ -186,6 +190,10 @@ impl Files {
             _ => Change::Rename { from: &name, to: &to, replace: a4 & NOREPLACE == 0 },
         };
         context.host.change(&change)?;
+        if number == number::MKDIRAT {
+            let permissions = self.permissions_of(a2);
+            context.host.change(&Change::Permit { name: &name, permissions, follow: false })?;
+        }
         Ok(0)
     }
 
@@ -299,5 +307,12 @@ pub(super) fn made_status(name: &str, made: &Made) -> Status {
         _ => Kind::Device,
     };
     // Files below /proc have a size that nobody knows.
-    Status { kind, size: 0, inode: synthetic::inode(&synthetic::normal(name)) }
+    let status = Status::new(kind, synthetic::inode(&synthetic::normal(name)));
+    match made {
+        Made::Folder(entries) => {
+            let folders = entries.iter().filter(|entry| entry.kind == Kind::Folder).count();
+            Status { links: 2 + folders as u64, ..status }
+        }
+        _ => status,
+    }
 }

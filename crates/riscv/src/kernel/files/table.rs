@@ -91,7 +91,7 @@ pub(super) struct Table {
 
 /// The status of what is no file.
 pub(super) const fn device(kind: Kind) -> Status {
-    Status { kind, size: 0, inode: FIRST_INODE }
+    Status::new(kind, FIRST_INODE)
 }
 
 impl Default for Table {
