@@ -69,7 +69,7 @@ use std::path::PathBuf;
 pub use checkpoint::{Checkpoint, Taken};
 pub use rackmem_riscv::Mark;
 use rackmem_riscv::elf::LoadError;
-pub use rackmem_riscv::host::Input;
+pub use rackmem_riscv::host::{Input, plain};
 use rackmem_riscv::kernel::Stream;
 
 use crate::cpu::Stretch;
