@@ -50,6 +50,14 @@ fn a_program_goes_on_from_a_checkpoint() {
         assert_eq!(restored["machine"], "manycore-ni");
         assert_eq!(rest, whole);
     }
+    // A trace begins where the program goes on, unless it is of another time, which has to come.
+    run(&["--restore", "here", "--trace", "trace.json"], false);
+    assert!(dir.path().join("trace.json").exists());
+    let early = ["--restore", "here", "--trace", "early.json", "--trace-window", "0us..5us"];
+    let done = state_test(dir.path(), &early, false);
+    assert_eq!(done.status.code(), Some(2));
+    assert!(text(&done.stderr).contains("the run begins with cycle"), "{}", text(&done.stderr));
+    assert_eq!(text(&done.stdout), "");
     let short = state_test(dir.path(), &["--restore", "here", "--measure", "1k"], false);
     assert!(text(&short.stderr).contains("measured: 1"), "{}", text(&short.stderr));
     fs::write(dir.path().join("numbers"), "").unwrap();

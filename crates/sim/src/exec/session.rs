@@ -104,7 +104,7 @@ impl Session {
         check(machine, &job)?;
         machine.ni.placement.check_fast_forward().map_err(ExecError::Machine)?;
         let clock = head.taken.clock(machine);
-        let cycle = clock.cycle(head.taken.cycle);
+        let cycle = checkpoint.begin(machine);
         let node = |(nid, (state, contents)): (u16, (&State, &Vec<u8>))| {
             Node::restore(nid, machine, &job, options, (state.clone(), contents, clock, cycle))
         };
