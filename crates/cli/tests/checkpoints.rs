@@ -75,6 +75,7 @@ fn options_of_checkpoints_that_cannot_be_are_refused() {
         (&["--checkpoint", "here"][..], true, 2, "--fast-forward"),
         (&["--measure", "5k"], true, 2, "give one of them"),
         (&["--sample", "10k", "--measure", "5k"], true, 2, "cannot be used with"),
+        (&["--sample", "100k"], true, 125, "samples are of programs of one thread"),
         (&["--restore", "in", "--fast-forward", "5k"], false, 2, "cannot be used with"),
         (&["--restore", "in"], true, 2, "leave them out"),
         (&["--restore", "in"], false, 125, "in: is no checkpoint"),

@@ -102,9 +102,10 @@ pub fn unmade(machine: &Machine, error: RunError) -> Unmade {
 pub fn not_executed(machine: &Machine, program: &str, error: ExecError) -> Unmade {
     match error {
         ExecError::Machine(what) => Unmade::Machine(format!("{}: {what}", machine.name)),
-        ExecError::Program(_) | ExecError::Allowed(..) | ExecError::Checkpoint(_) => {
-            Unmade::Failed(format!("{program}: {error}"))
-        }
+        ExecError::Program(_)
+        | ExecError::Allowed(..)
+        | ExecError::Checkpoint(_)
+        | ExecError::Part(_) => Unmade::Failed(format!("{program}: {error}")),
     }
 }
 

@@ -320,6 +320,11 @@ impl Session {
             || self.pace == Pace::Held && self.is_at_rest()
     }
 
+    /// Whether a program has ever had more than one thread.
+    pub(super) fn has_had_threads(&self) -> bool {
+        self.rack.nodes.iter().any(|node| node.system.has_had_threads())
+    }
+
     /// Instructions that all cores have executed, with and without timing.
     pub fn instructions(&self) -> u64 {
         self.rack.nodes.iter().map(|node| node.system.instructions(&node.chip)).sum()

@@ -155,7 +155,9 @@ fn is_elf(name: &str) -> bool {
 fn refused(machine: &str, program: &str, error: &ExecError) -> Failure {
     match error {
         ExecError::Program(_) => Failure::with_status(NO_PROGRAM, format!("{program}: {error}")),
-        ExecError::Checkpoint(_) => Failure::with_status(FAILED, format!("{program}: {error}")),
+        ExecError::Checkpoint(_) | ExecError::Part(_) => {
+            Failure::with_status(FAILED, format!("{program}: {error}"))
+        }
         ExecError::Machine(_) => Failure::usage(format!("{machine}: {error}")),
         ExecError::Allowed(..) => Failure::usage(format!("--allow {error}")),
     }
