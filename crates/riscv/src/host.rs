@@ -218,6 +218,17 @@ impl LocalHost {
         Ok(true)
     }
 
+    /// The limit on open files of this process is that of the machine for the program.
+    fn too_many(&mut self, error: io::Error) -> io::Error {
+        if error.raw_os_error() != Some(Errno::MFILE.0.into()) {
+            return error;
+        }
+        self.warn(
+            "the host's limit on open files is reached: the program gets ENFILE; `ulimit -n` raises it",
+        );
+        Errno::NFILE.into()
+    }
+
     /// That the owner of a file may open it so: of other files than the program's own, this is the host's matter.
     fn check_permissions(&self, path: &Path, status: &Status, mode: OpenMode) -> io::Result<()> {
         let wanted = u32::from(mode.read) << 8 | u32::from(mode.write) << 7;
@@ -273,7 +284,8 @@ impl LocalHost {
             .truncate(mode.write && mode.truncate && !mode.append)
             .create(mode.write && mode.create)
             .create_new(mode.write && mode.create_new)
-            .open(path)?;
+            .open(path)
+            .map_err(|error| self.too_many(error))?;
         if mode.write && (mode.truncate || found.is_err()) {
             self.made.insert(path.to_owned());
         }

@@ -28,6 +28,7 @@ impl Errno {
     pub const NOTDIR: Errno = Errno(20);
     pub const ISDIR: Errno = Errno(21);
     pub const INVAL: Errno = Errno(22);
+    pub const NFILE: Errno = Errno(23);
     pub const MFILE: Errno = Errno(24);
     pub const NOTTY: Errno = Errno(25);
     pub const NOSPC: Errno = Errno(28);

@@ -71,6 +71,11 @@ impl Anonymous {
         self.pages.len() as u64 * PAGE
     }
 
+    /// The first place from `at` on that is on a page.
+    pub(super) fn next_data(&self, at: u64) -> Option<u64> {
+        self.pages.range(at / PAGE..).next().map(|(page, _)| at.max(page * PAGE))
+    }
+
     pub(super) fn read_at(&self, buffer: &mut [u8], at: u64) -> usize {
         let count = (buffer.len() as u64).min(self.size_bytes.saturating_sub(at)) as usize;
         let mut rest = &mut buffer[..count];

@@ -61,6 +61,12 @@ impl Files {
         }
     }
 
+    /// The first place of a mapped file from `at` on whose page is in no hole; `None` if there is none to the end.
+    pub(in crate::kernel) fn mapped_data(&mut self, file: u32, at: u64) -> Result<Option<u64>> {
+        let Some(Open::File(file)) = self.table.by_number(file) else { return Ok(None) };
+        Ok(file.next_data(at)?.map(|data| at.max(data / PAGE * PAGE)))
+    }
+
     /// A part of a mapped file; zeros behind its end.
     pub(in crate::kernel) fn mapped_bytes(
         &mut self,

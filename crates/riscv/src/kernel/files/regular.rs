@@ -75,6 +75,24 @@ impl Regular {
         }
     }
 
+    /// The first place from `at` on that is in no hole; `None` if there is none to the end.
+    pub(super) fn next_data(&mut self, at: u64) -> io::Result<Option<u64>> {
+        let file = match self {
+            Regular::Memory(file) => return Ok(file.next_data(at)),
+            Regular::Disk(file) => file,
+        };
+        let position = file.stream_position()?;
+        let found = rustix::fs::seek(&**file, rustix::fs::SeekFrom::Data(at));
+        file.seek(SeekFrom::Start(position))?;
+        match found {
+            Ok(data) => Ok(Some(data)),
+            Err(rustix::io::Errno::NXIO) => Ok(None),
+            // A file system that knows of no holes.
+            Err(rustix::io::Errno::INVAL) => Ok(Some(at)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Regular::Disk(file) => file.read(buffer),

@@ -14,8 +14,11 @@ use crate::kernel::saved::{Checked, require};
 use crate::kernel::synthetic::FIRST_INODE;
 use crate::kernel::{Entry, Kind, Status, Stream};
 
-/// Open files of a process, at most.
+/// Descriptors of a process, at most.
 const MOST_FILES: usize = 1024;
+
+/// Open files of a process, at most, with those that only mappings need: each is open on the host, too.
+const MOST_OPEN: usize = 2 * MOST_FILES;
 
 /// Open files and pipes over the life of a process are fewer, so that no number comes again.
 const LAST_FILE: u32 = 1 << 31;
@@ -129,10 +132,12 @@ impl Table {
         require((used..LAST_FILE).contains(last), || {
             format!("last: is {last}, must be {used} to {}", LAST_FILE - 1)
         })?;
-        require(descriptors.len() <= MOST_FILES && files.len() <= MOST_FILES, || {
-            format!("descriptors: has more than {MOST_FILES} entries, or files has")
+        require(descriptors.len() <= MOST_FILES, || {
+            format!("descriptors: has more than {MOST_FILES} entries")
         })?;
-        require(kept.len() <= MOST_FILES, || format!("kept: has more than {MOST_FILES} entries"))?;
+        require(files.len() <= MOST_OPEN && kept.len() <= MOST_OPEN, || {
+            format!("files: has more than {MOST_OPEN} entries, or kept has")
+        })?;
         for (at, slot) in descriptors.iter().enumerate() {
             require(slot.is_none_or(|slot| files.contains_key(&slot.file)), || {
                 format!("descriptors[{at}].file: no open file has this number")
@@ -209,6 +214,9 @@ impl Table {
     /// A new open file; returns its descriptor.
     pub(super) fn add(&mut self, file: OpenFile, close_on_exec: bool) -> Result {
         let free = self.free(0)?;
+        if self.files.len() >= MOST_OPEN {
+            return Err(Errno::NFILE);
+        }
         self.last += 1;
         self.files.insert(self.last, file);
         self.descriptors[free] = Some(Descriptor { file: self.last, close_on_exec });
@@ -284,7 +292,9 @@ impl Table {
 
     /// Keeps these files open, and closes those that were kept before and are not used any more. Returns whether one
     /// of them had locks.
-    pub(super) fn keep(&mut self, files: Vec<u32>) -> bool {
+    pub(super) fn keep(&mut self, mut files: Vec<u32>) -> bool {
+        files.sort_unstable();
+        files.dedup();
         let before = std::mem::replace(&mut self.kept, files);
         let mut had_locks = false;
         for file in before {
