@@ -1,19 +1,20 @@
 //! [`Host`] on this machine: its standard streams and files.
 
 mod folder;
+mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, IsTerminal, Read, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode};
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::{Change, Errno, Host, Kind, OpenMode, Opened, Status, Stream};
 pub use folder::{FOLDER, plain};
 use folder::{Folder, Lost, Place};
+use names::{check_kind, is_folders, permitted};
 
 /// Destination of a program's standard output and standard error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -168,7 +169,8 @@ impl LocalHost {
 
     /// The place of a name. What leads outside is as if it were not there.
     fn place(&mut self, name: &str, follow: bool) -> io::Result<Place> {
-        self.folder.resolve(name, follow).map_err(|lost| match lost {
+        let place = self.folder.resolve(name, follow || is_folders(name));
+        let place = place.map_err(|lost| match lost {
             Lost::Error(error) => error,
             Lost::Outside => {
                 if !is_probed(name) {
@@ -179,23 +181,9 @@ impl LocalHost {
                 }
                 io::ErrorKind::NotFound.into()
             }
-        })
-    }
-
-    /// The place of a name that is about to be written.
-    fn own_place(&mut self, name: &str, follow: bool) -> io::Result<PathBuf> {
-        let Place { path, is_own } = match self.folder.resolve(name, follow) {
-            Err(Lost::Error(error)) => return Err(error),
-            Err(Lost::Outside) => Place { path: PathBuf::new(), is_own: false },
-            Ok(place) => place,
-        };
-        if is_own {
-            return Ok(path);
-        }
-        self.warn(&format!(
-            "{name} is outside of the run's folder: it may not be written; the program gets EROFS"
-        ));
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+        })?;
+        check_kind(name, &place.path)?;
+        Ok(place)
     }
 
     /// Notes that the program has looked for a file.
@@ -207,9 +195,10 @@ impl LocalHost {
 
     /// Makes an empty file that is about to be read, if it is not there. Whether it was not.
     fn create(&mut self, name: &str, is_new: bool) -> io::Result<bool> {
-        if let Ok(Place { path, .. }) = self.folder.resolve(name, !is_new)
+        if let Ok(Place { path, .. }) = self.folder.resolve(name, !is_new || is_folders(name))
             && fs::symlink_metadata(&path).is_ok()
         {
+            check_kind(name, &path)?;
             return if is_new { Err(io::ErrorKind::AlreadyExists.into()) } else { Ok(false) };
         }
         let path = self.own_place(name, true)?;
@@ -227,6 +216,17 @@ impl LocalHost {
             "the host's limit on open files is reached: the program gets ENFILE; `ulimit -n` raises it",
         );
         Errno::NFILE.into()
+    }
+
+    /// Empties a file that is about to be read.
+    fn empty(&mut self, name: &str) -> io::Result<()> {
+        let path = self.own_place(name, true)?;
+        if !fs::symlink_metadata(&path)?.is_file() {
+            return Ok(());
+        }
+        self.made.insert(path.clone());
+        let mode = OpenMode { write: true, truncate: true, ..OpenMode::default() };
+        self.open_file(&path, mode).map(|_| ())
     }
 
     /// That the owner of a file may open it so: of other files than the program's own, this is the host's matter.
@@ -258,7 +258,12 @@ impl LocalHost {
                 self.check_permissions(path, &status, mode)?;
             }
             match status.kind {
-                Kind::Folder if mode.write => return Err(Errno::ISDIR.into()),
+                Kind::Folder if mode.create_new => {
+                    return Err(io::ErrorKind::AlreadyExists.into());
+                }
+                Kind::Folder if mode.write || mode.create || mode.truncate => {
+                    return Err(Errno::ISDIR.into());
+                }
                 Kind::Folder => return Ok(Opened::Folder(status, self.folder.entries(path)?)),
                 Kind::Pipe if self.made.contains(path) => {
                     return match mode.create_new {
@@ -311,17 +316,6 @@ fn is_probed(name: &str) -> bool {
         "/etc/zoneinfo",
     ];
     PROBED.iter().any(|probed| Path::new(name).starts_with(probed))
-}
-
-/// Permissions that a program gives a file. No other user of the host gets the rights of this one by it.
-fn permitted(permissions: u32) -> Permissions {
-    Permissions::from_mode(permissions & 0o1777)
-}
-
-/// Makes a pipe with a name.
-fn make_pipe(path: &Path) -> io::Result<()> {
-    let mode = Mode::RUSR | Mode::WUSR;
-    Ok(rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, mode, 0)?)
 }
 
 impl Host for LocalHost {
@@ -384,6 +378,11 @@ impl Host for LocalHost {
     }
 
     fn open(&mut self, name: &str, mode: OpenMode) -> io::Result<Opened> {
+        if mode.create && name.ends_with('/') {
+            // The folder that it would be in has to be there.
+            self.folder.resolve(name, false).map_err(Lost::into_error)?;
+            return Err(Errno::ISDIR.into());
+        }
         if mode.write {
             let path = self.own_place(name, !mode.create_new)?;
             return match mode.is_again {
@@ -393,6 +392,9 @@ impl Host for LocalHost {
         }
         let is_made = mode.create && self.create(name, mode.create_new)?;
         let Place { path, .. } = self.place(name, true)?;
+        if mode.truncate {
+            self.empty(name)?;
+        }
         let mut opened = match mode.is_again {
             true => self.open_again(&path, mode),
             false => self.open_file(&path, mode),
@@ -443,78 +445,6 @@ impl Host for LocalHost {
     }
 
     fn change(&mut self, change: &Change<'_>) -> io::Result<()> {
-        match *change {
-            Change::Permit { name, permissions, follow } => {
-                let path = self.own_place(name, follow)?;
-                self.folder.check_not_root(&path)?;
-                fs::set_permissions(&path, permitted(permissions))
-            }
-            Change::MakeFolder(name) => {
-                let path = self.own_place(name, false)?;
-                fs::create_dir(&path)?;
-                self.made.insert(path);
-                Ok(())
-            }
-            Change::MakeFile(name) => {
-                let path = self.own_place(name, false)?;
-                OpenOptions::new().write(true).create_new(true).open(&path)?;
-                self.made.insert(path);
-                Ok(())
-            }
-            Change::MakePipe(name) => {
-                let path = self.own_place(name, false)?;
-                make_pipe(&path)?;
-                self.made.insert(path);
-                Ok(())
-            }
-            Change::Remove(name) => {
-                let path = self.own_place(name, false)?;
-                let found = fs::symlink_metadata(&path)?;
-                if found.is_dir() {
-                    return Err(Errno::ISDIR.into());
-                }
-                fs::remove_file(&path)?;
-                self.folder.forget(&found);
-                Ok(())
-            }
-            Change::RemoveFolder(name) => {
-                let path = self.own_place(name, false)?;
-                self.folder.check_not_root(&path)?;
-                let found = fs::symlink_metadata(&path)?;
-                fs::remove_dir(&path)?;
-                self.folder.forget(&found);
-                Ok(())
-            }
-            Change::Link { from, to, follow } => {
-                let (from, to) = (self.own_place(from, follow)?, self.own_place(to, false)?);
-                fs::hard_link(&from, &to)?;
-                self.made.insert(to);
-                Ok(())
-            }
-            Change::SymbolicLink { text, name } => {
-                let path = self.own_place(name, false)?;
-                std::os::unix::fs::symlink(text, &path)?;
-                self.made.insert(path);
-                Ok(())
-            }
-            Change::Rename { from, to, replace } => {
-                let (from, to) = (self.own_place(from, false)?, self.own_place(to, false)?);
-                self.folder.check_not_root(&from)?;
-                self.folder.check_not_root(&to)?;
-                let replaced = fs::symlink_metadata(&to);
-                if replaced.is_ok() && !replace {
-                    return Err(io::ErrorKind::AlreadyExists.into());
-                }
-                let moved = fs::symlink_metadata(&from)?;
-                fs::rename(&from, &to)?;
-                if let Ok(replaced) = replaced
-                    && (replaced.dev(), replaced.ino()) != (moved.dev(), moved.ino())
-                {
-                    self.folder.forget(&replaced);
-                }
-                self.made.extend([from, to]);
-                Ok(())
-            }
-        }
+        self.change_name(change)
     }
 }

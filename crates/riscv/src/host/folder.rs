@@ -34,6 +34,15 @@ pub(super) enum Lost {
     Error(io::Error),
 }
 
+impl Lost {
+    pub(super) fn into_error(self) -> io::Error {
+        match self {
+            Lost::Outside => io::ErrorKind::NotFound.into(),
+            Lost::Error(error) => error,
+        }
+    }
+}
+
 /// The part of the host's files that a program sees.
 #[derive(Debug, Default)]
 pub(super) struct Folder {

@@ -155,8 +155,8 @@ impl Files {
         };
         let size = file.size_bytes().ok()?;
         let from = match at {
+            _ if *flags & APPEND != 0 && !reads => size,
             Some(at) => at,
-            None if *flags & APPEND != 0 && !reads => size,
             None => file.position().ok()?,
         };
         // A write behind the end makes zeros before it.

@@ -38,7 +38,7 @@ use serde::{Deserialize, Serialize};
 use super::saved::Checked;
 use super::synthetic::Process;
 use super::{Context, Errno, Result, number};
-use table::Table;
+use table::{Open, Table};
 
 pub(super) use mapped::Place;
 pub(super) use names::empties;
@@ -125,6 +125,7 @@ impl Files {
             number::COPY_FILE_RANGE => self.copy_range(context),
             number::SPLICE | number::TEE => self.splice(context, number),
             number::LSEEK => self.seek(a0, a1, a2),
+            number::TRUNCATE => self.truncate_named(context, process),
             number::FTRUNCATE => self.truncate(a0, a1),
             number::FALLOCATE => self.allocate(a0, a1, a2.checked_add(a3)),
             // Nobody else is there, and what is written is written. Owner and times of files are the model's own.
@@ -239,6 +240,9 @@ impl Files {
                 let file = self.table.file(descriptor)?;
                 let settable = table::NONBLOCK | table::APPEND;
                 file.flags = file.flags & !settable | argument & settable;
+                if let Open::File(open) = &file.open {
+                    open.set_append(argument & table::APPEND != 0)?;
+                }
                 Ok(0)
             }
             _ => Err(Errno::INVAL),

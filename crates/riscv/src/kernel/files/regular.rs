@@ -3,6 +3,7 @@
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use serde::{Deserialize, Serialize};
 
 use super::anonymous::Anonymous;
@@ -44,6 +45,14 @@ impl Regular {
                 Ok(())
             }
         }
+    }
+
+    /// Whether all that is written goes to its end.
+    pub(super) fn set_append(&self, appends: bool) -> io::Result<()> {
+        let Regular::Disk(file) = self else { return Ok(()) };
+        let mut flags = fcntl_getfl(&**file)?;
+        flags.set(OFlags::APPEND, appends);
+        Ok(fcntl_setfl(&**file, flags)?)
     }
 
     /// The next byte to be read or written.

@@ -33,7 +33,14 @@ impl Files {
         let is_empty =
             flags & AT_EMPTY_PATH != 0 && (path == 0 || context.read_string(path)?.is_empty());
         if is_empty {
-            return self.open_status(context, folder);
+            if folder as i32 as u64 != AT_FDCWD {
+                return self.open_status(context, folder);
+            }
+            let current = self.current.clone();
+            return match self.made(context, process, &current) {
+                Some(made) => Ok(made_status(&current, &made?)),
+                None => Ok(context.host.status(&current, true)?),
+            };
         }
         let name = self.name(context, folder, path)?;
         let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
@@ -57,10 +64,11 @@ impl Files {
                 status.links = found.nlink();
             }
             Open::File(file) => status.size = file.size_bytes()?,
-            Open::Folder(name, ..) => {
+            Open::Folder(name, ..) if !is_ours(name) => {
                 let named = context.host.status(name, false);
-                if let Some(named) = named.ok().filter(|named| named.inode == status.inode) {
-                    *status = named;
+                match named.ok().filter(|named| named.inode == status.inode) {
+                    Some(named) => *status = named,
+                    None => status.links = 0,
                 }
             }
             _ => {}
