@@ -404,7 +404,10 @@ impl Host for LocalHost {
             status.permissions = permitted(mode.permissions).mode();
         }
         if !matches!(opened, Ok(Opened::Folder(..))) {
-            self.note_input(&path, opened.is_ok());
+            // One that may not be read is there.
+            let is_there =
+                opened.is_ok() || fs::symlink_metadata(&path).is_ok_and(|it| it.is_file());
+            self.note_input(&path, is_there);
         }
         opened
     }

@@ -1,6 +1,6 @@
 //! What a program sees of files: those of its folder, those that its user has named, and those of its machine.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -213,6 +213,10 @@ fn the_machine_is_the_models() {
 #[test]
 fn permissions_are_those_of_the_owner_and_give_no_rights_of_others() {
     let mut rig = Rig::new();
+    let permissions = Permissions::from_mode(0o200);
+    fs::set_permissions(rig.all.path().join("run/in"), permissions).expect("it is ours");
+    assert!(rig.text("/rackmem/in").is_err(), "it is only written");
+    assert!(rig.host.inputs["in"], "and is there");
     let path = rig.all.path().join("run/in");
     let permit = |rig: &mut Rig, name: &str, permissions| {
         rig.host.change(&Change::Permit { name, permissions, follow: true })
