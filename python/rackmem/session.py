@@ -58,7 +58,11 @@ class Checkpoint:
         return cls(_rackmem.Checkpoint.load(Path(path)))
 
     def save(self, path: str | Path) -> None:
-        """Writes a file, also for `rackmem sim exec --restore`."""
+        """Writes a file, also for `rackmem sim exec --restore`.
+
+        A link in the current folder may be one that a program on the model has made: one that leads out of the folder
+        is a `RunError`.
+        """
         self._checkpoint.save(Path(path))
 
     @property

@@ -119,6 +119,25 @@ def test_a_program_goes_on_from_a_checkpoint(rack, tmp_path):
     assert rack.restore(tmp_path / "here").finish() == whole
 
 
+def test_a_checkpoint_follows_no_link_out_of_the_folder(rack, tmp_path, monkeypatch):
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.write_text("precious")
+    monkeypatch.chdir(inside)
+    session = rack.session("pagerank", "--kronecker", "6", "--variant", "serial")
+    session.fast_forward(50_000)
+    checkpoint = session.checkpoint()
+    (inside / "link").symlink_to(outside)
+    with pytest.raises(rackmem.RunError, match="leads out of the folder"):
+        checkpoint.save("link")
+    assert outside.read_text() == "precious"
+    (inside / "link").unlink()
+    (inside / "link").symlink_to("here")
+    checkpoint.save("link")
+    assert (inside / "link").is_symlink()
+    assert rackmem.Checkpoint.load("here").nbytes == checkpoint.nbytes
+
+
 def test_forks_are_on_machines_of_their_own(rack):
     session = rack.session("pagerank", "--kronecker", "6", "--variant", "serial")
     session.fast_forward(50_000)

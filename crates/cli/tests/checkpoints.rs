@@ -50,6 +50,14 @@ fn a_program_goes_on_from_a_checkpoint() {
         assert_eq!(restored["machine"], "manycore-ni");
         assert_eq!(rest, whole);
     }
+    // A trace begins where the program goes on, unless it is of another time, which has to come.
+    run(&["--restore", "here", "--trace", "trace.json"], false);
+    assert!(dir.path().join("trace.json").exists());
+    let early = ["--restore", "here", "--trace", "early.json", "--trace-window", "0us..5us"];
+    let done = state_test(dir.path(), &early, false);
+    assert_eq!(done.status.code(), Some(2));
+    assert!(text(&done.stderr).contains("the run begins with cycle"), "{}", text(&done.stderr));
+    assert_eq!(text(&done.stdout), "");
     let short = state_test(dir.path(), &["--restore", "here", "--measure", "1k"], false);
     assert!(text(&short.stderr).contains("measured: 1"), "{}", text(&short.stderr));
     fs::write(dir.path().join("numbers"), "").unwrap();
@@ -67,6 +75,7 @@ fn options_of_checkpoints_that_cannot_be_are_refused() {
         (&["--checkpoint", "here"][..], true, 2, "--fast-forward"),
         (&["--measure", "5k"], true, 2, "give one of them"),
         (&["--sample", "10k", "--measure", "5k"], true, 2, "cannot be used with"),
+        (&["--sample", "100k"], true, 125, "samples are of programs of one thread"),
         (&["--restore", "in", "--fast-forward", "5k"], false, 2, "cannot be used with"),
         (&["--restore", "in"], true, 2, "leave them out"),
         (&["--restore", "in"], false, 125, "in: is no checkpoint"),

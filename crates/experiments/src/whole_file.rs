@@ -14,6 +14,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use rackmem_sim::exec::plain;
+
 /// Mode of a file, whatever the process's mask is.
 const MODE: Mode = Mode::from_raw_mode(0o644);
 
@@ -69,6 +71,17 @@ impl Place {
         let folder = open_folder(&shown).map_err(|error| about_link(link_to.as_deref(), error))?;
         let name = end.file_name().unwrap_or(end.as_os_str()).to_owned();
         Ok(Place { folder, shown, name, link_to, special })
+    }
+
+    /// The place of a name, where programs on the model see the current folder: a link there may be one that such a
+    /// program has made, so that it does not lead outside.
+    ///
+    /// # Errors
+    /// A link does; and any of the operating system.
+    pub fn find_beside_program(file: &Path) -> io::Result<Place> {
+        let place = Place::find(file)?;
+        check_inside(&fs::canonicalize(".")?, file, &place.real_path()?)?;
+        Ok(place)
     }
 
     /// The place of a name in a folder that is called so.
@@ -172,6 +185,20 @@ impl Place {
     }
 }
 
+/// That a name in the folder `here` leads to a place in it; the names of both have no links.
+///
+/// # Errors
+/// It does not: the reason, and what to name instead.
+pub fn check_inside(here: &Path, path: &Path, real: &Path) -> io::Result<()> {
+    match plain(&here.join(path)).starts_with(here) && !real.starts_with(here) {
+        true => Err(io::Error::other(format!(
+            "a link leads out of the folder that the program sees, to {}; name that",
+            real.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// Opens a folder in which there will be files.
 ///
 /// # Errors
@@ -267,6 +294,25 @@ mod tests {
         let dangling = error("dangling", "nowhere/page.html");
         assert!(dangling.starts_with(&format!("a link to {}: ", end.display())), "{dangling}");
         assert!(error("loop", "loop").contains("symbolic links"));
+    }
+
+    #[test]
+    fn links_that_lead_out_of_a_folder_are_told_from_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let here = fs::canonicalize(dir.path()).unwrap().join("here");
+        fs::create_dir(&here).unwrap();
+        for (name, to) in [("out", "../beside"), ("far", "/etc/passwd"), ("in", "file")] {
+            symlink(to, here.join(name)).unwrap();
+        }
+        let check = |name: &str| {
+            let place = Place::find(&here.join(name)).unwrap();
+            check_inside(&here, Path::new(name), &place.real_path().unwrap())
+        };
+        assert!(check("in").is_ok() && check("new").is_ok() && check("../beside").is_ok());
+        for name in ["out", "far"] {
+            let error = check(name).unwrap_err().to_string();
+            assert!(error.starts_with("a link leads out of the folder"), "{error}");
+        }
     }
 
     #[test]

@@ -196,7 +196,8 @@ impl Checkpoint {
     /// Writes a file.
     fn save(&self, path: PathBuf) -> PyResult<()> {
         let wrong = |error| RunError::new_err(format!("cannot write {}: {error}", path.display()));
-        whole_file::write_by(&path, |out| self.0.write(out)).map_err(wrong)
+        let place = whole_file::Place::find_beside_program(&path).map_err(wrong)?;
+        place.write_by(|out| self.0.write(out)).map_err(wrong)
     }
 
     /// Machine, cycle and instructions at which it was taken.

@@ -2,14 +2,14 @@
 
 mod folder;
 mod libraries;
+mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, IsTerminal, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode};
 use serde::{Deserialize, Serialize};
 
 use crate::Symbols;
@@ -17,6 +17,7 @@ use crate::elf::{self, LoadError};
 use crate::kernel::{Change, Code, Errno, Host, Kind, OpenMode, Opened, Status, Stream};
 pub use folder::{FOLDER, plain};
 use folder::{Folder, Lost, Place};
+use names::{check_kind, is_folders, permitted};
 
 /// Destination of a program's standard output and standard error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -216,7 +217,8 @@ impl LocalHost {
 
     /// The place of a name. What leads outside is as if it were not there.
     fn place(&mut self, name: &str, follow: bool) -> io::Result<Place> {
-        self.folder.resolve(name, follow).map_err(|lost| match lost {
+        let place = self.folder.resolve(name, follow || is_folders(name));
+        let place = place.map_err(|lost| match lost {
             Lost::Error(error) => error,
             Lost::Outside => {
                 if !is_probed(name) {
@@ -227,23 +229,9 @@ impl LocalHost {
                 }
                 io::ErrorKind::NotFound.into()
             }
-        })
-    }
-
-    /// The place of a name that is about to be written.
-    fn own_place(&mut self, name: &str, follow: bool) -> io::Result<PathBuf> {
-        let Place { path, is_own, .. } = match self.folder.resolve(name, follow) {
-            Err(Lost::Error(error)) => return Err(error),
-            Err(Lost::Outside) => Place::default(),
-            Ok(place) => place,
-        };
-        if is_own {
-            return Ok(path);
-        }
-        self.warn(&format!(
-            "{name} is outside of the run's folder: it may not be written; the program gets EROFS"
-        ));
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+        })?;
+        check_kind(name, &place.path)?;
+        Ok(place)
     }
 
     /// Notes that the program has looked for a file.
@@ -253,25 +241,77 @@ impl LocalHost {
         }
     }
 
-    /// Makes an empty file that is about to be read, if it is not there.
-    fn create(&mut self, name: &str, is_new: bool) -> io::Result<()> {
-        if let Ok(Place { path, .. }) = self.folder.resolve(name, !is_new)
+    /// Makes an empty file that is about to be read, if it is not there. Whether it was not.
+    fn create(&mut self, name: &str, is_new: bool) -> io::Result<bool> {
+        if let Ok(Place { path, .. }) = self.folder.resolve(name, !is_new || is_folders(name))
             && fs::symlink_metadata(&path).is_ok()
         {
-            return if is_new { Err(io::ErrorKind::AlreadyExists.into()) } else { Ok(()) };
+            check_kind(name, &path)?;
+            return if is_new { Err(io::ErrorKind::AlreadyExists.into()) } else { Ok(false) };
         }
         let path = self.own_place(name, true)?;
         OpenOptions::new().write(true).create_new(true).open(&path)?;
         self.made.insert(path);
-        Ok(())
+        Ok(true)
+    }
+
+    /// The limit on open files of this process is that of the machine for the program.
+    fn too_many(&mut self, error: io::Error) -> io::Error {
+        if error.raw_os_error() != Some(Errno::MFILE.0.into()) {
+            return error;
+        }
+        self.warn(
+            "the host's limit on open files is reached: the program gets ENFILE; `ulimit -n` raises it",
+        );
+        Errno::NFILE.into()
+    }
+
+    /// Empties a file that is about to be read.
+    fn empty(&mut self, name: &str) -> io::Result<()> {
+        let path = self.own_place(name, true)?;
+        if !fs::symlink_metadata(&path)?.is_file() {
+            return Ok(());
+        }
+        self.made.insert(path.clone());
+        let mode = OpenMode { write: true, truncate: true, ..OpenMode::default() };
+        self.open_file(&path, mode).map(|_| ())
+    }
+
+    /// That the owner of a file may open it so: of other files than the program's own, this is the host's matter.
+    fn check_permissions(&self, path: &Path, status: &Status, mode: OpenMode) -> io::Result<()> {
+        let wanted = u32::from(mode.read) << 8 | u32::from(mode.write) << 7;
+        match self.folder.is_in_root(path) && wanted & !status.permissions != 0 {
+            true => Err(io::ErrorKind::PermissionDenied.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Opens a file of the program again, which its permissions may not allow any more.
+    fn open_again(&mut self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
+        let permissions = fs::metadata(path)?.permissions();
+        if !self.folder.is_in_root(path) || permissions.mode() & 0o600 == 0o600 {
+            return self.open_file(path, mode);
+        }
+        fs::set_permissions(path, Permissions::from_mode(permissions.mode() | 0o600))?;
+        let opened = self.open_file(path, mode);
+        fs::set_permissions(path, permissions)?;
+        opened
     }
 
     fn open_file(&mut self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
         let found = fs::metadata(path);
         if let Ok(found) = &found {
             let status = self.folder.status(found);
+            if status.kind == Kind::File {
+                self.check_permissions(path, &status, mode)?;
+            }
             match status.kind {
-                Kind::Folder if mode.write => return Err(Errno::ISDIR.into()),
+                Kind::Folder if mode.create_new => {
+                    return Err(io::ErrorKind::AlreadyExists.into());
+                }
+                Kind::Folder if mode.write || mode.create || mode.truncate => {
+                    return Err(Errno::ISDIR.into());
+                }
                 Kind::Folder => return Ok(Opened::Folder(status, self.folder.entries(path)?)),
                 Kind::Pipe if self.made.contains(path) => {
                     return match mode.create_new {
@@ -297,12 +337,16 @@ impl LocalHost {
             .truncate(mode.write && mode.truncate && !mode.append)
             .create(mode.write && mode.create)
             .create_new(mode.write && mode.create_new)
-            .open(path)?;
+            .open(path)
+            .map_err(|error| self.too_many(error))?;
         if mode.write && (mode.truncate || found.is_err()) {
             self.made.insert(path.to_owned());
         }
         if mode.write && mode.truncate && mode.append {
             file.set_len(0)?;
+        }
+        if mode.write && found.is_err() {
+            file.set_permissions(permitted(mode.permissions))?;
         }
         let status = self.folder.status(&file.metadata()?);
         Ok(Opened::File(file, status))
@@ -332,12 +376,6 @@ fn read_object(path: &Path) -> io::Result<Vec<u8>> {
         true => fs::read(path),
         false => Err(io::Error::other("no regular file of a library's size")),
     }
-}
-
-/// Makes a pipe with a name.
-fn make_pipe(path: &Path) -> io::Result<()> {
-    let mode = Mode::RUSR | Mode::WUSR;
-    Ok(rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, mode, 0)?)
 }
 
 impl Host for LocalHost {
@@ -407,17 +445,36 @@ impl Host for LocalHost {
 
     fn open(&mut self, name: &str, mode: OpenMode) -> io::Result<Opened> {
         self.await_earlier();
+        if mode.create && name.ends_with('/') {
+            // The folder that it would be in has to be there.
+            self.folder.resolve(name, false).map_err(Lost::into_error)?;
+            return Err(Errno::ISDIR.into());
+        }
         if mode.write {
             let path = self.own_place(name, !mode.create_new)?;
-            return self.open_file(&path, mode);
+            return match mode.is_again {
+                true => self.open_again(&path, mode),
+                false => self.open_file(&path, mode),
+            };
         }
-        if mode.create {
-            self.create(name, mode.create_new)?;
-        }
+        let is_made = mode.create && self.create(name, mode.create_new)?;
         let Place { path, .. } = self.place(name, true)?;
-        let opened = self.open_file(&path, mode);
+        if mode.truncate {
+            self.empty(name)?;
+        }
+        let mut opened = match mode.is_again {
+            true => self.open_again(&path, mode),
+            false => self.open_file(&path, mode),
+        };
+        if is_made && let Ok(Opened::File(file, status)) = &mut opened {
+            file.set_permissions(permitted(mode.permissions))?;
+            status.permissions = permitted(mode.permissions).mode();
+        }
         if !matches!(opened, Ok(Opened::Folder(..))) {
-            self.note_input(&path, opened.is_ok());
+            // One that may not be read is there.
+            let is_there =
+                opened.is_ok() || fs::symlink_metadata(&path).is_ok_and(|it| it.is_file());
+            self.note_input(&path, is_there);
         }
         opened
     }
@@ -453,75 +510,16 @@ impl Host for LocalHost {
         }
     }
 
+    fn permit(&mut self, file: &File, permissions: u32) -> io::Result<()> {
+        self.await_earlier();
+        match self.folder.is_own(file) {
+            true => file.set_permissions(permitted(permissions)),
+            false => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+        }
+    }
+
     fn change(&mut self, change: &Change<'_>) -> io::Result<()> {
         self.await_earlier();
-        match *change {
-            Change::MakeFolder(name) => {
-                let path = self.own_place(name, false)?;
-                fs::create_dir(&path)?;
-                self.made.insert(path);
-                Ok(())
-            }
-            Change::MakeFile(name) => {
-                let path = self.own_place(name, false)?;
-                OpenOptions::new().write(true).create_new(true).open(&path)?;
-                self.made.insert(path);
-                Ok(())
-            }
-            Change::MakePipe(name) => {
-                let path = self.own_place(name, false)?;
-                make_pipe(&path)?;
-                self.made.insert(path);
-                Ok(())
-            }
-            Change::Remove(name) => {
-                let path = self.own_place(name, false)?;
-                let found = fs::symlink_metadata(&path)?;
-                if found.is_dir() {
-                    return Err(Errno::ISDIR.into());
-                }
-                fs::remove_file(&path)?;
-                self.folder.forget(&found);
-                Ok(())
-            }
-            Change::RemoveFolder(name) => {
-                let path = self.own_place(name, false)?;
-                self.folder.check_not_root(&path)?;
-                let found = fs::symlink_metadata(&path)?;
-                fs::remove_dir(&path)?;
-                self.folder.forget(&found);
-                Ok(())
-            }
-            Change::Link { from, to, follow } => {
-                let (from, to) = (self.own_place(from, follow)?, self.own_place(to, false)?);
-                fs::hard_link(&from, &to)?;
-                self.made.insert(to);
-                Ok(())
-            }
-            Change::SymbolicLink { text, name } => {
-                let path = self.own_place(name, false)?;
-                std::os::unix::fs::symlink(text, &path)?;
-                self.made.insert(path);
-                Ok(())
-            }
-            Change::Rename { from, to, replace } => {
-                let (from, to) = (self.own_place(from, false)?, self.own_place(to, false)?);
-                self.folder.check_not_root(&from)?;
-                self.folder.check_not_root(&to)?;
-                let replaced = fs::symlink_metadata(&to);
-                if replaced.is_ok() && !replace {
-                    return Err(io::ErrorKind::AlreadyExists.into());
-                }
-                let moved = fs::symlink_metadata(&from)?;
-                fs::rename(&from, &to)?;
-                if let Ok(replaced) = replaced
-                    && (replaced.dev(), replaced.ino()) != (moved.dev(), moved.ino())
-                {
-                    self.folder.forget(&replaced);
-                }
-                self.made.extend([from, to]);
-                Ok(())
-            }
-        }
+        self.change_name(change)
     }
 }

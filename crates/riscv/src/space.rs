@@ -145,7 +145,7 @@ impl AddressSpace {
         }
     }
 
-    /// Lets the program write to so many bytes, in whole pages; more is a fault.
+    /// Lets the program map and write to so many bytes, in whole pages; more is a fault.
     pub fn limit(&mut self, bytes: u64) {
         self.most_frames = usize::try_from(bytes / PAGE).unwrap_or(usize::MAX);
     }
@@ -451,8 +451,13 @@ impl UserMemory for AddressSpace {
     }
 
     fn map(&mut self, address: u64, length: u64, permissions: Permissions) -> bool {
-        AddressSpace::map(self, address, length, permissions);
-        true
+        AddressSpace::unmap(self, address, length);
+        let wanted = pages(address, length).count();
+        let fits = wanted <= self.most_frames.saturating_sub(self.table.mapped());
+        if fits {
+            AddressSpace::map(self, address, length, permissions);
+        }
+        fits
     }
 
     fn unmap(&mut self, address: u64, length: u64) {

@@ -62,7 +62,7 @@ fn simulate(args: &RunArgs) -> Result<()> {
     // A trace that cannot be written takes nothing of the report away.
     let messages = std::mem::take(&mut report.trace);
     let node = trace::Node { messages, ..trace::Node::default() };
-    let traced = trace::write(trace.as_ref(), &args.trace, &machine, &[node]);
+    let traced = trace::write(trace.as_ref(), &args.trace, &machine, 0, &[node]);
     let rate = crate::size::rounded(report.cycles as f64 / report.seconds.max(1e-9));
     console::remark(&format!("simulated in {:.1} s ({rate} cycles/s)", report.seconds));
     if let Some(dir) = &args.out {
@@ -86,7 +86,7 @@ fn watched(machine: &Machine, traced: &TraceArgs) -> Result<Report> {
         spinner.set_message(format!("{}: {} cycles", machine.name, size::rounded(cycles as f64)));
         true
     };
-    let options = Options { trace: trace::cycles(traced, machine), progress: Some(&tell) };
+    let options = Options { trace: trace::cycles(traced, machine, 0), progress: Some(&tell) };
     let result = run::run(machine, &options);
     spinner.finish_and_clear();
     result.map_err(|error| Failure::new(format!("{}: {error}", machine.name)))

@@ -105,7 +105,8 @@ pub fn not_executed(machine: &Machine, program: &str, error: ExecError) -> Unmad
         ExecError::Program(_)
         | ExecError::Allowed(..)
         | ExecError::Libraries(..)
-        | ExecError::Checkpoint(_) => Unmade::Failed(format!("{program}: {error}")),
+        | ExecError::Checkpoint(_)
+        | ExecError::Part(_) => Unmade::Failed(format!("{program}: {error}")),
     }
 }
 

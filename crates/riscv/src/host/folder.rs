@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -34,6 +35,15 @@ pub(super) enum Lost {
     /// It leads out of what the program may see.
     Outside,
     Error(io::Error),
+}
+
+impl Lost {
+    pub(super) fn into_error(self) -> io::Error {
+        match self {
+            Lost::Outside => io::ErrorKind::NotFound.into(),
+            Lost::Error(error) => error,
+        }
+    }
 }
 
 /// The part of the host's files that a program sees.
@@ -101,6 +111,11 @@ impl Folder {
         }
     }
 
+    /// Whether a place without links is in the run's folder.
+    pub(super) fn is_in_root(&self, path: &Path) -> bool {
+        self.root.as_ref().is_some_and(|root| path.starts_with(root))
+    }
+
     /// Whether the user has named this very file.
     pub(super) fn is_named(&self, path: &Path) -> bool {
         self.allowed.iter().any(|allowed| allowed == path)
@@ -123,7 +138,7 @@ impl Folder {
         let parts = |name: &Path| self.parts(name);
         let at = walk(Path::new("/"), parts(Path::new(name)), follow, parts)
             .map_err(|(at, error)| self.lost(&at, error))?;
-        let is_own = self.root.as_ref().is_some_and(|root| at.starts_with(root));
+        let is_own = self.is_in_root(&at);
         if is_own || self.allowed.iter().any(|allowed| at.starts_with(allowed)) {
             return Ok(Place { path: at, is_own, is_library: false });
         }
@@ -173,15 +188,26 @@ impl Folder {
     }
 
     pub(super) fn status(&mut self, metadata: &Metadata) -> Status {
-        let key = (metadata.dev(), metadata.ino());
-        let inode = *self.inodes.entry(key).or_insert_with(|| {
-            self.last_inode += 1;
-            self.last_inode
-        });
+        let inode = self.inode(metadata);
         let kind = kind(metadata.file_type());
         // The size of a folder is the file system's own matter.
         let size = if kind == Kind::Folder { 4096 } else { metadata.len() };
-        Status { kind, size, inode }
+        let (permissions, links) = (metadata.mode() & 0o7777, metadata.nlink());
+        Status { kind, size, inode, permissions, links }
+    }
+
+    fn inode(&mut self, metadata: &Metadata) -> u64 {
+        let key = (metadata.dev(), metadata.ino());
+        *self.inodes.entry(key).or_insert_with(|| {
+            self.last_inode += 1;
+            self.last_inode
+        })
+    }
+
+    /// Whether an open file is in the run's folder, by whichever name, or was.
+    pub(super) fn is_own(&self, file: &File) -> bool {
+        let name = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        name.is_ok_and(|name| self.is_in_root(&name))
     }
 
     /// Device and number of files on the host, and their numbers here; and the last one.
@@ -214,9 +240,10 @@ impl Folder {
             }
         }
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let entry = |(name, metadata): (String, Metadata)| {
-            let Status { kind, inode, .. } = self.status(&metadata);
-            Entry { name, kind, inode }
+        let entry = |(name, metadata): (String, Metadata)| Entry {
+            name,
+            kind: kind(metadata.file_type()),
+            inode: self.inode(&metadata),
         };
         Ok(found.into_iter().map(entry).collect())
     }

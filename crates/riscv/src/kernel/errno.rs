@@ -22,12 +22,14 @@ impl Errno {
     pub const NOMEM: Errno = Errno(12);
     pub const ACCES: Errno = Errno(13);
     pub const FAULT: Errno = Errno(14);
+    pub const BUSY: Errno = Errno(16);
     pub const EXIST: Errno = Errno(17);
     pub const XDEV: Errno = Errno(18);
     pub const NODEV: Errno = Errno(19);
     pub const NOTDIR: Errno = Errno(20);
     pub const ISDIR: Errno = Errno(21);
     pub const INVAL: Errno = Errno(22);
+    pub const NFILE: Errno = Errno(23);
     pub const MFILE: Errno = Errno(24);
     pub const NOTTY: Errno = Errno(25);
     pub const NOSPC: Errno = Errno(28);
@@ -37,6 +39,7 @@ impl Errno {
     pub const RANGE: Errno = Errno(34);
     pub const NAMETOOLONG: Errno = Errno(36);
     pub const NOSYS: Errno = Errno(38);
+    pub const LOOP: Errno = Errno(40);
     pub const OPNOTSUPP: Errno = Errno(95);
     pub const TIMEDOUT: Errno = Errno(110);
 
@@ -72,6 +75,7 @@ impl From<io::Error> for Errno {
             io::ErrorKind::NotADirectory => Errno::NOTDIR,
             io::ErrorKind::ReadOnlyFilesystem => Errno::ROFS,
             io::ErrorKind::InvalidInput => Errno::INVAL,
+            io::ErrorKind::ResourceBusy => Errno::BUSY,
             _ => Errno::IO,
         }
     }

@@ -25,6 +25,9 @@ pub(crate) const LARGEST_HEAP: u64 = LARGEST;
 /// larger.
 const LARGEST: u64 = 1 << 36;
 
+/// Parts of the address space that are only reserved, at most: they cost the machine nothing, and the kernel a little.
+const MOST_RESERVED: usize = 65_530;
+
 /// Bytes that are copied at once when a mapping moves.
 const CHUNK: u64 = 1 << 20;
 
@@ -170,6 +173,9 @@ impl Memory {
         let start = self.place(hint, length, flags)?;
         self.clear(start, start + length, context)?;
         let permissions = permissions(protection);
+        if permissions == Permissions::NONE && self.reserved.count() >= MOST_RESERVED {
+            return Err(Errno::NOMEM);
+        }
         self.mappings.insert(start, start + length);
         if permissions == Permissions::NONE {
             self.reserved.insert(start, start + length);
@@ -238,6 +244,9 @@ impl Memory {
 
     fn munmap(&mut self, address: u64, length: u64, context: &mut Context<'_>) -> Result {
         let (start, end) = page_range(address, length)?;
+        if self.reserved.count() >= MOST_RESERVED && self.reserved.splits(start, end) {
+            return Err(Errno::NOMEM);
+        }
         self.clear(start, end, context)?;
         Ok(0)
     }

@@ -35,7 +35,6 @@ pub(super) fn call(number: u64, context: &mut Context<'_>, random: &mut u64) -> 
             let written = if a0 == 0 { Ok(()) } else { context.write_words(a0, &[ticks, 0, 0, 0]) };
             written.map(|()| ticks)
         }
-        number::UMASK => Ok(0o022),
         number::GETRLIMIT => limits(context, a0, a1),
         number::UNAME => uname(context, a0),
         number::SYSINFO => sysinfo(context, a0),

@@ -333,6 +333,9 @@ impl Kernel {
         {
             places.extend(self.files.emptied(file));
         }
+        if number == number::TRUNCATE && has_shared {
+            places.extend(self.files.truncated(context));
+        }
         for place in places.into_iter().filter(|_| result.is_ok()) {
             if let Err(errno) = self.after_write(context, &place) {
                 return Some(Err(errno));

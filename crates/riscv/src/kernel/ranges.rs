@@ -41,6 +41,16 @@ impl Ranges {
         }
     }
 
+    /// Number of ranges.
+    pub(super) fn count(&self) -> usize {
+        self.taken.len()
+    }
+
+    /// Whether there are two ranges instead of one if this one is given back.
+    pub(super) fn splits(&self, start: u64, end: u64) -> bool {
+        self.taken.range(..start).next_back().is_some_and(|(_, &range_end)| range_end > end)
+    }
+
     /// Checks ranges that were read: whole pages below `top` that do not overlap.
     pub(super) fn check(&self, name: &str, top: u64) -> Checked {
         let mut free_from = 0;

@@ -56,7 +56,12 @@ pub trait Host {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    /// Changes names of files.
+    /// Gives an open file other permissions.
+    fn permit(&mut self, _file: &File, _permissions: u32) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    /// Changes names of files, and permissions.
     fn change(&mut self, _change: &Change<'_>) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
@@ -81,6 +86,10 @@ pub struct OpenMode {
     pub truncate: bool,
     pub create: bool,
     pub create_new: bool,
+    /// Bits that a file gets which is made.
+    pub permissions: u32,
+    /// The file was open before, so that its permissions do not matter.
+    pub is_again: bool,
 }
 
 /// A file that has been opened.
@@ -129,9 +138,27 @@ pub struct Status {
     pub size: u64,
     /// Tells files apart. It depends on the order in which a program has seen them, and not on the host.
     pub inode: u64,
+    /// The lower bits of `st_mode`.
+    pub permissions: u32,
+    /// Number of names.
+    pub links: u64,
 }
 
-/// A change of names.
+impl Status {
+    /// Of a file of the kernel's own, with usual permissions.
+    pub(super) const fn new(kind: Kind, inode: u64) -> Status {
+        let (permissions, links) = match kind {
+            Kind::File => (0o644, 1),
+            Kind::Folder => (0o755, 2),
+            Kind::Link => (0o777, 1),
+            Kind::Device => (0o620, 1),
+            Kind::Pipe => (0o600, 1),
+        };
+        Status { kind, size: 0, inode, permissions, links }
+    }
+}
+
+/// A change of names or permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
     /// A new folder.
@@ -140,6 +167,15 @@ pub enum Change<'a> {
     MakeFile(&'a str),
     /// A new pipe with a name.
     MakePipe(&'a str),
+    /// A file gets other permissions.
+    Permit {
+        /// One of its names, absolute.
+        name: &'a str,
+        /// Bits as of `chmod`.
+        permissions: u32,
+        /// Whether a symbolic link stands for the file that it leads to.
+        follow: bool,
+    },
     /// A file is removed.
     Remove(&'a str),
     /// An empty folder is removed.

@@ -164,16 +164,28 @@ fn put(region: &Region, at: u64, bytes: &[u8], memory: &mut dyn UserMemory) -> R
     Ok(())
 }
 
-/// Fills the pages of a mapping with what the file has there, and the rest of the last one with zeros. Returns the
-/// address of the pages behind it.
-fn fill(region: &Region, files: &mut Files, memory: &mut dyn UserMemory) -> Result {
+/// Fills the pages of a mapping with what the file has there, and the rest of the last one with zeros; holes take no
+/// memory. Returns the address of the pages behind it. Fresh pages are zeros.
+fn fill(region: &Region, files: &mut Files, memory: &mut dyn UserMemory, is_fresh: bool) -> Result {
     let size = files.mapped_size(region.file)?.unwrap_or(0).saturating_sub(region.offset);
     let end = region.start.saturating_add(size).min(region.end);
     let end = end.next_multiple_of(PAGE).min(region.end);
     let mut at = region.start;
     while at < end {
-        let length = (end - at).min(CHUNK);
-        let bytes = files.mapped_bytes(region.file, region.offset + (at - region.start), length)?;
+        let place = region.offset + (at - region.start);
+        let data = files.mapped_data(region.file, place)?;
+        let data = data.map_or(end, |data| end.min(region.start + (data - region.offset)));
+        // Of pages that are partly in the region the other part stays.
+        let hole_end = if is_fresh { data } else { data & !(PAGE - 1) };
+        if hole_end > at && (is_fresh || at % PAGE == 0) {
+            if !is_fresh {
+                memory.discard(at, hole_end - at);
+            }
+            at = hole_end;
+            continue;
+        }
+        let length = (end - at).min(CHUNK - at % PAGE);
+        let bytes = files.mapped_bytes(region.file, place, length)?;
         put(region, at, &bytes, memory)?;
         at += length;
     }
@@ -216,7 +228,7 @@ impl Kernel {
             permissions: Permissions::READ_WRITE,
             may_write: mapped.may_write,
         };
-        fill(&region, &mut self.files, context.memory)?;
+        fill(&region, &mut self.files, context.memory, true)?;
         let permissions = memory::permissions(protection);
         if protection & WRITE == 0 {
             self.memory.protect(start, pages, permissions, context)?;
@@ -227,14 +239,14 @@ impl Kernel {
         }
         if is_shared {
             self.shared.add([Region { permissions, ..region }]);
-            self.keep_mapped();
+            self.keep_mapped(context);
         }
         Ok(start)
     }
 
     /// Files stay open that are mapped.
-    fn keep_mapped(&mut self) {
-        self.files.keep(self.shared.files());
+    fn keep_mapped(&mut self, context: &mut Context<'_>) {
+        context.has_changed |= self.files.keep(self.shared.files());
     }
 
     /// Writes all shared mappings to their files. The driver calls it when the program ends, however that comes.
@@ -306,7 +318,9 @@ impl Kernel {
         let end = start.checked_add(length).and_then(|end| end.checked_next_multiple_of(PAGE));
         let Some(end) = end else { return };
         match number {
-            number::MUNMAP if !self.shared.remove(start, end).is_empty() => self.keep_mapped(),
+            number::MUNMAP if !self.shared.remove(start, end).is_empty() => {
+                self.keep_mapped(context);
+            }
             number::MREMAP => self.remove_target(context),
             number::MPROTECT => {
                 let permissions = memory::permissions(last);
@@ -330,7 +344,7 @@ impl Kernel {
             write_back(&region, &mut self.files, context.memory)?;
         }
         if !self.shared.remove(start, end).is_empty() {
-            self.keep_mapped();
+            self.keep_mapped(context);
         }
         Ok(())
     }
@@ -379,10 +393,10 @@ impl Kernel {
     }
 
     /// Forgets the mappings of which `mremap` has taken the place.
-    fn remove_target(&mut self, context: &Context<'_>) {
+    fn remove_target(&mut self, context: &mut Context<'_>) {
         let Some((start, end)) = Kernel::target(context) else { return };
         if !self.shared.remove(start, end).is_empty() {
-            self.keep_mapped();
+            self.keep_mapped(context);
         }
     }
 
@@ -408,7 +422,7 @@ impl Kernel {
         let pages = Permissions::READ_WRITE;
         let moved = Region { start: to, end: to + length, permissions: pages, ..region };
         self.memory.protect(to, length, pages, context)?;
-        fill(&moved, &mut self.files, context.memory)?;
+        fill(&moved, &mut self.files, context.memory, false)?;
         self.memory.protect(to, length, region.permissions, context)?;
         self.shared.add([Region { permissions: region.permissions, ..moved }]);
         Ok(to)
@@ -425,7 +439,7 @@ impl Kernel {
     /// A call has written a part of an open file, or cut it: mappings show that.
     pub(super) fn after_write(&mut self, context: &mut Context<'_>, place: &Place) -> Result<()> {
         for region in self.shared.showing(place.inode, place.from, place.to) {
-            let end = fill(&region, &mut self.files, context.memory)?;
+            let end = fill(&region, &mut self.files, context.memory, false)?;
             if end < region.end {
                 context.memory.discard(end, region.end - end);
             }

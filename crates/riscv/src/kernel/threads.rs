@@ -187,6 +187,11 @@ fn affinity(context: &mut Context<'_>, size: u64, to: u64) -> Result {
 }
 
 impl Kernel {
+    /// Whether there has ever been a second thread.
+    pub fn has_had_threads(&self) -> bool {
+        self.threads.last_id != PROCESS
+    }
+
     /// A new thread, with the lowest number that is free.
     pub(super) fn clone_thread(&mut self, context: &mut Context<'_>) -> Result<(u64, Effect)> {
         // The order of arguments of RISC-V: flags, stack, parent's tid, tls, child's tid.

@@ -19,6 +19,10 @@ impl Entry {
     const EXECUTE: u64 = 8;
     const UNMAPPED: Entry = Entry(0);
 
+    fn is_mapped(self) -> bool {
+        self.0 & Self::MAPPED != 0
+    }
+
     pub(super) fn new(frame: u32, permissions: Permissions) -> Entry {
         let bit = |is_set: bool, bit: u64| if is_set { bit } else { 0 };
         Entry(
@@ -43,13 +47,19 @@ impl Entry {
     }
 }
 
-type Leaf = Box<[Entry]>;
-type Middle = Box<[Option<Leaf>]>;
+/// The pages of 16 MiB.
+struct Leaf {
+    mapped: usize,
+    entries: [Entry; 1 << LEAF_BITS],
+}
 
-/// Pages by number. Levels come into being with the first page below them.
+type Middle = Box<[Option<Box<Leaf>>]>;
+
+/// Pages by number. Levels come into being with the first page below them; the lowest go with the last one.
 #[derive(Default)]
 pub(super) struct PageTable {
     root: Vec<Option<Middle>>,
+    mapped: usize,
 }
 
 /// The index at each level, `None` beyond the top.
@@ -63,8 +73,8 @@ fn indices(page: u64) -> Option<[usize; 3]> {
 impl PageTable {
     pub(super) fn get(&self, page: u64) -> Option<Entry> {
         let [root, middle, leaf] = indices(page)?;
-        let entry = self.root.get(root)?.as_ref()?[middle].as_ref()?[leaf];
-        (entry.0 & Entry::MAPPED != 0).then_some(entry)
+        let entry = self.root.get(root)?.as_ref()?[middle].as_ref()?.entries[leaf];
+        entry.is_mapped().then_some(entry)
     }
 
     /// Maps a page.
@@ -78,7 +88,16 @@ impl PageTable {
         }
         let middles = self.root[root].get_or_insert_with(empty_middle);
         let leaves = middles[middle].get_or_insert_with(empty_leaf);
-        leaves[leaf] = entry;
+        if !leaves.entries[leaf].is_mapped() {
+            leaves.mapped += 1;
+            self.mapped += 1;
+        }
+        leaves.entries[leaf] = entry;
+    }
+
+    /// Number of mapped pages.
+    pub(super) fn mapped(&self) -> usize {
+        self.mapped
     }
 
     /// Mapped pages in ascending order.
@@ -86,20 +105,27 @@ impl PageTable {
         self.root.iter().enumerate().flat_map(|(root, middles)| {
             let middles = middles.iter().flat_map(|middles| middles.iter().enumerate());
             middles.flat_map(move |(middle, leaves)| {
-                let leaves = leaves.iter().flat_map(|leaves| leaves.iter().enumerate());
-                leaves.filter(|(_, entry)| entry.0 & Entry::MAPPED != 0).map(
-                    move |(leaf, &entry)| {
-                        let high = (root << MIDDLE_BITS | middle) << LEAF_BITS;
-                        ((high | leaf) as u64, entry)
-                    },
-                )
+                let leaves = leaves.iter().flat_map(|leaves| leaves.entries.iter().enumerate());
+                leaves.filter(|(_, entry)| entry.is_mapped()).map(move |(leaf, &entry)| {
+                    let high = (root << MIDDLE_BITS | middle) << LEAF_BITS;
+                    ((high | leaf) as u64, entry)
+                })
             })
         })
     }
 
+    /// Unmaps a page.
     pub(super) fn clear(&mut self, page: u64) {
-        if self.get(page).is_some() {
-            self.set(page, Entry::UNMAPPED);
+        let Some([root, middle, leaf]) = indices(page) else { return };
+        let Some(Some(middles)) = self.root.get_mut(root) else { return };
+        let Some(leaves) = &mut middles[middle] else { return };
+        if leaves.entries[leaf].is_mapped() {
+            leaves.entries[leaf] = Entry::UNMAPPED;
+            leaves.mapped -= 1;
+            self.mapped -= 1;
+        }
+        if leaves.mapped == 0 {
+            middles[middle] = None;
         }
     }
 }
@@ -108,6 +134,6 @@ fn empty_middle() -> Middle {
     (0..1 << MIDDLE_BITS).map(|_| None).collect()
 }
 
-fn empty_leaf() -> Leaf {
-    vec![Entry::UNMAPPED; 1 << LEAF_BITS].into_boxed_slice()
+fn empty_leaf() -> Box<Leaf> {
+    Box::new(Leaf { mapped: 0, entries: [Entry::UNMAPPED; 1 << LEAF_BITS] })
 }

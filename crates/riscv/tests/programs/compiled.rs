@@ -137,6 +137,47 @@ fn corners() {
 }
 
 #[test]
+fn locks() {
+    prints_the_same("locks", &[]);
+    // A call of QEMU that waits for a lock does not begin again.
+    for (command, flags) in compilers() {
+        let folder = TempDir::new().expect("there is room for temporary files");
+        let program = compile(folder.path(), &command, &flags, "locks");
+        let ours = by_us(&program, &["again"]);
+        assert_eq!(ours.stdout, b"begun again 0 0\ninterrupts 1\n", "{command}");
+    }
+}
+
+#[test]
+fn modes() {
+    prints_the_same("modes", &[]);
+}
+
+/// Random calls on names and open files, each sequence from its seed.
+#[test]
+fn random_files() {
+    const SEEDS: u32 = 60;
+    let folder = TempDir::new().expect("there is room for temporary files");
+    for (command, flags) in compilers().into_iter().take(1) {
+        let program = compile(folder.path(), &command, &flags, "random_files");
+        for seed in 0..SEEDS {
+            let seed = seed.to_string();
+            let (theirs, ours) = (by_qemu(&program, &[&seed]), by_us(&program, &[&seed]));
+            let [theirs, ours] = [theirs, ours].map(|shown| {
+                let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+                text.lines().map(str::to_owned).collect::<Vec<_>>()
+            });
+            assert!(theirs.len() > 100, "{theirs:?}");
+            let first = theirs.iter().zip(&ours).position(|(theirs, ours)| theirs != ours);
+            if let Some(at) = first {
+                panic!("seed {seed}: {:#?} and not {}", &theirs[..=at], ours[at]);
+            }
+            assert_eq!(theirs.len(), ours.len());
+        }
+    }
+}
+
+#[test]
 fn links() {
     prints_the_same("links", &[]);
 }

@@ -1,8 +1,8 @@
 //! What a program sees of files: those of its folder, those that its user has named, and those of its machine.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use rackmem_riscv::functional::{Options, run};
@@ -20,6 +20,8 @@ const READ: OpenMode = OpenMode {
     truncate: false,
     create: false,
     create_new: false,
+    permissions: 0o644,
+    is_again: false,
 };
 
 const MAKE: OpenMode = OpenMode { read: false, write: true, truncate: true, create: true, ..READ };
@@ -206,4 +208,40 @@ fn the_machine_is_the_models() {
     let warning =
         "/proc/sys/no_such is not provided by the model's machine: the program gets ENOENT";
     assert_eq!(outcome.warnings, [warning]);
+}
+
+#[test]
+fn permissions_are_those_of_the_owner_and_give_no_rights_of_others() {
+    let mut rig = Rig::new();
+    let permissions = Permissions::from_mode(0o200);
+    fs::set_permissions(rig.all.path().join("run/in"), permissions).expect("it is ours");
+    assert!(rig.text("/rackmem/in").is_err(), "it is only written");
+    assert!(rig.host.inputs["in"], "and is there");
+    let path = rig.all.path().join("run/in");
+    let permit = |rig: &mut Rig, name: &str, permissions| {
+        rig.host.change(&Change::Permit { name, permissions, follow: true })
+    };
+    permit(&mut rig, "/rackmem/in", 0o6755).expect("it is ours");
+    assert_eq!(rig.host.status("/rackmem/in", true).expect("it is there").permissions, 0o755);
+    let outside = rig.beside();
+    rig.host.allow(Path::new(&outside)).expect("it is there");
+    let error = permit(&mut rig, &outside, 0o600).expect_err("it is only read");
+    assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
+    let Ok(Opened::File(file, _)) = rig.host.open(&outside, READ) else { panic!("it is allowed") };
+    assert!(rig.host.permit(&file, 0o600).is_err());
+    assert!(permit(&mut rig, FOLDER, 0).is_err());
+
+    permit(&mut rig, "/rackmem/in", 0o400).expect("it is ours");
+    let write = OpenMode { write: true, ..READ };
+    let error = rig.host.open("/rackmem/in", write).expect_err("it is only read");
+    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+    let again = OpenMode { is_again: true, ..write };
+    let Ok(Opened::File(file, _)) = rig.host.open("/rackmem/in", again) else {
+        panic!("it was open before")
+    };
+    let permissions = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode();
+    assert_eq!(permissions(&path) & 0o7777, 0o400);
+    fs::rename(&path, path.with_file_name("new")).expect("it is ours");
+    rig.host.permit(&file, 0o640).expect("an open file is ours by whichever name");
+    assert_eq!(permissions(&path.with_file_name("new")) & 0o7777, 0o640);
 }

@@ -160,6 +160,8 @@ const READ: OpenMode = OpenMode {
     truncate: false,
     create: false,
     create_new: false,
+    is_again: false,
+    permissions: 0,
 };
 
 /// A folder of libraries in a run's folder, and a secret beside it.

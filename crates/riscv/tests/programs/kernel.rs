@@ -4,7 +4,7 @@ use std::io;
 
 use proptest::prelude::*;
 use rackmem_riscv::kernel::{Effect, Errno, Expired, Host, Kernel, Reply, Stream};
-use rackmem_riscv::space::{AddressSpace, PAGE, Permissions};
+use rackmem_riscv::space::{AddressSpace, PAGE, Permissions, TOP};
 use rackmem_riscv::{Hart, abi};
 
 const DATA: u64 = 0x40_0000;
@@ -455,6 +455,95 @@ fn files_in_memory_are_no_larger_than_it() {
     assert_eq!(process.value(MMAP, &shared), Errno::NOMEM.result());
     assert_eq!(process.value(57, &[files[0]]), 0);
     assert_eq!(process.value(PWRITE64, &[files[1], DATA, 1, 2 * PAGE]), 1);
+}
+
+const CLOSE: u64 = 57;
+const FTRUNCATE: u64 = 46;
+const MEMFD_CREATE: u64 = 279;
+
+/// A file in memory of so many pages.
+fn file_of(process: &mut Process, pages: u64) -> u64 {
+    let file = process.value(MEMFD_CREATE, &[DATA, 0]);
+    assert_eq!(process.value(FTRUNCATE, &[file, pages * PAGE]), 0);
+    file
+}
+
+#[test]
+fn files_that_only_mappings_need_have_a_limit() {
+    let mut process = Process::new();
+    let map = |process: &mut Process, file, page| {
+        process.value(MMAP, &[0, PAGE, 1, 1, file, page * PAGE])
+    };
+    let many = file_of(&mut process, 2200);
+    for page in 0..1100 {
+        assert!(map(&mut process, many, 2 * page) < TOP, "{page}");
+    }
+    process.kernel.check(1 << 40).expect("one file has many mappings");
+    let mut mapped = Vec::new();
+    let last = loop {
+        let file = process.value(MEMFD_CREATE, &[DATA, 0]);
+        if file >= 1024 {
+            break file;
+        }
+        assert_eq!(process.value(FTRUNCATE, &[file, PAGE]), 0);
+        mapped.push(map(&mut process, file, 0));
+        assert_eq!(process.value(CLOSE, &[file]), 0);
+    };
+    assert_eq!(last, Errno::NFILE.result());
+    // The streams and the first file are open, too.
+    assert_eq!(mapped.len(), 2048 - 4);
+    process.kernel.check(1 << 40).expect("as many as there may be");
+    assert_eq!(process.value(MUNMAP, &[mapped[7], PAGE]), 0);
+    assert!(process.value(MEMFD_CREATE, &[DATA, 0]) < 1024);
+}
+
+#[test]
+fn holes_of_mapped_files_take_no_memory() {
+    const PWRITE64: u64 = 68;
+    const MAP_SHARED: u64 = 1;
+    const MAP_PRIVATE: u64 = 2;
+    let mut process = Process::new();
+    process.space.store(DATA, 8, 0x1234).expect("it is mapped");
+    let file = file_of(&mut process, 1000);
+    assert_eq!(process.value(PWRITE64, &[file, DATA, 8, 700 * PAGE + 16]), 8);
+    for kind in [MAP_SHARED, MAP_PRIVATE] {
+        let before = process.space.resident();
+        let at = process.value(MMAP, &[0, 1000 * PAGE, 3, kind, file, 0]);
+        assert_eq!(process.space.load(at + 700 * PAGE + 16, 8), Ok(0x1234));
+        assert_eq!(process.space.load(at + 701 * PAGE, 8), Ok(0));
+        let pages = (process.space.resident() - before) / PAGE;
+        assert!((1..=16).contains(&pages), "{pages}");
+    }
+}
+
+#[test]
+fn mappings_are_no_larger_than_the_memory_together() {
+    let mut process = Process::new();
+    process.space.limit(11 * PAGE);
+    let anonymous = |pages: u64| [0, pages * PAGE, 3, 0x22, u64::MAX, 0];
+    let first = process.value(MMAP, &anonymous(6));
+    assert_eq!(process.value(MMAP, &anonymous(5)), Errno::NOMEM.result());
+    assert!(process.value(MMAP, &anonymous(4)) < TOP);
+    assert_eq!(process.value(MUNMAP, &[first, PAGE]), 0);
+    assert!(process.value(MMAP, &anonymous(1)) < TOP);
+    assert_eq!(process.value(MMAP, &anonymous(1)), Errno::NOMEM.result());
+}
+
+#[test]
+fn reserved_parts_of_the_address_space_have_a_limit() {
+    const FIXED: u64 = 0x32;
+    const BASE: u64 = 1 << 45;
+    let mut process = Process::new();
+    let mut reserve = |at: u64, pages: u64| {
+        process.value(MMAP, &[BASE + at * PAGE, pages * PAGE, 0, FIXED, u64::MAX, 0])
+    };
+    assert_eq!(reserve(0, 3), BASE);
+    for at in 2..65_531 {
+        assert_eq!(reserve(2 * at, 1), BASE + 2 * at * PAGE);
+    }
+    assert_eq!(reserve(1 << 20, 1), Errno::NOMEM.result());
+    assert_eq!(process.value(MUNMAP, &[BASE + PAGE, PAGE]), Errno::NOMEM.result(), "a hole");
+    assert_eq!(process.value(MUNMAP, &[BASE, PAGE]), 0);
 }
 
 #[test]

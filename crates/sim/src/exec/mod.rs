@@ -69,7 +69,7 @@ use std::path::PathBuf;
 pub use checkpoint::{Checkpoint, Taken};
 pub use rackmem_riscv::Mark;
 use rackmem_riscv::elf::LoadError;
-pub use rackmem_riscv::host::Input;
+pub use rackmem_riscv::host::{Input, plain};
 use rackmem_riscv::kernel::Stream;
 
 use crate::cpu::Stretch;
@@ -144,6 +144,8 @@ pub enum ExecError {
     Program(LoadError),
     /// A checkpoint cannot be taken, or a program cannot go on from it: the reason.
     Checkpoint(String),
+    /// A part of a program cannot be measured: the reason, and what to do instead.
+    Part(String),
     /// A file that programs are to be allowed cannot be read.
     Allowed(PathBuf, String),
     /// The folder of libraries is none.
@@ -153,7 +155,9 @@ pub enum ExecError {
 impl std::fmt::Display for ExecError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            ExecError::Machine(what) | ExecError::Checkpoint(what) => f.write_str(what),
+            ExecError::Machine(what) | ExecError::Checkpoint(what) | ExecError::Part(what) => {
+                f.write_str(what)
+            }
             ExecError::Program(error) => error.fmt(f),
             ExecError::Allowed(path, error) | ExecError::Libraries(path, error) => {
                 write!(f, "{}: {error}", path.display())

@@ -253,9 +253,11 @@ fn sample(
     let mut next = samples.every / 2;
     loop {
         let at = |instructions| Until { instructions: Some(instructions), ..Until::default() };
+        refuse_threads(session)?;
         let goes_on = session.fast_forward(at(next.saturating_sub(samples.warm_up)), options)?
             && session.run(at(next), options);
         if !goes_on {
+            refuse_threads(session)?;
             break;
         }
         let one = stretch(session, at(session.instructions() + samples.length), options);
@@ -267,6 +269,19 @@ fn sample(
         taken.push(one);
     }
     Ok(summary(taken))
+}
+
+/// That the program has never had a second thread: how threads wait for each other depends on their times, which pieces
+/// without timing do not have.
+fn refuse_threads(session: &Session) -> Result<(), ExecError> {
+    match session.has_had_threads() {
+        true => Err(ExecError::Part(
+            "samples are of programs of one thread, and this one has begun another: leave out --sample, and measure a \
+             part by --fast-forward and --measure"
+                .to_owned(),
+        )),
+        false => Ok(()),
+    }
 }
 
 fn summary(taken: Vec<Measured>) -> Option<Measured> {

@@ -104,7 +104,7 @@ impl Session {
         check(machine, &job)?;
         machine.ni.placement.check_fast_forward().map_err(ExecError::Machine)?;
         let clock = head.taken.clock(machine);
-        let cycle = clock.cycle(head.taken.cycle);
+        let cycle = checkpoint.begin(machine);
         let node = |(nid, (state, contents)): (u16, (&State, &Vec<u8>))| {
             Node::restore(nid, machine, &job, options, (state.clone(), contents, clock, cycle))
         };
@@ -318,6 +318,11 @@ impl Session {
             || until.mark == Some(Mark::End) && self.has_ended
             || self.pace == Pace::Warming && is_warm()
             || self.pace == Pace::Held && self.is_at_rest()
+    }
+
+    /// Whether a program has ever had more than one thread.
+    pub(super) fn has_had_threads(&self) -> bool {
+        self.rack.nodes.iter().any(|node| node.system.has_had_threads())
     }
 
     /// Instructions that all cores have executed, with and without timing.

@@ -12,10 +12,12 @@ fn reads_and_makes(name: &[u8; 8]) -> Vec<u8> {
     const AT_FDCWD: i32 = -100;
     const CREATE_AND_WRITE: i32 = 0o101;
     const OPENAT: i32 = 56;
-    let (a0, a1, a2, a7) = (10, 11, 12, 17);
-    let words = 12;
+    const MODE: i32 = 0o644;
+    let (a0, a1, a2, a3, a7) = (10, 11, 12, 13, 17);
+    let words = 13;
     let mut code =
         vec![u(opcode::AUIPC, a1, 0), i(opcode::OP_IMM, 0, a1, a1, 4 * words), li(a7, OPENAT)];
+    code.push(li(a3, MODE));
     for flags in [0, CREATE_AND_WRITE] {
         code.extend([li(a0, AT_FDCWD), li(a2, flags), ECALL]);
     }

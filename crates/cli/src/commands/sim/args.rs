@@ -182,10 +182,9 @@ pub struct TraceArgs {
     /// each thread's functions, system calls and waits, turns on shared cores, and each core's counters
     #[arg(long, value_name = "FILE", value_parser = trace_file)]
     pub trace: Option<PathBuf>,
-    /// Simulated time of the trace, FROM..TO in ns, us or ms
-    #[arg(long, value_name = "FROM..TO", default_value = "0us..5us", requires = "trace",
-          value_parser = trace_window)]
-    pub trace_window: TraceWindow,
+    /// Simulated time of the trace, FROM..TO in ns, us or ms [default: the first 5us]
+    #[arg(long, value_name = "FROM..TO", requires = "trace", value_parser = trace_window)]
+    pub trace_window: Option<TraceWindow>,
 }
 
 /// The record of cores' pipelines.

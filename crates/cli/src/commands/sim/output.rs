@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use rackmem_experiments::whole_file;
-use rackmem_riscv::host::plain;
 use rackmem_sim::machine::{self, Machine};
 use rackmem_sim::report::Report;
 use serde::Serialize;
@@ -53,7 +52,10 @@ pub(crate) struct Place {
 impl Place {
     /// The place of this path; one that cannot be written is better reported before a long run.
     pub fn find(path: &Path) -> Result<Place> {
-        let found = whole_file::Place::find(path);
+        Place::checked(path, whole_file::Place::find(path))
+    }
+
+    fn checked(path: &Path, found: io::Result<whole_file::Place>) -> Result<Place> {
         let checked = found.and_then(|place| place.check().map(|()| place));
         let place = checked.map_err(|error| cannot_write(path, error))?;
         Ok(Place { path: path.to_owned(), place })
@@ -62,12 +64,7 @@ impl Place {
     /// The same, for a run of a program that sees the current folder: a link there may be one that a program has made,
     /// so that it does not lead outside.
     pub fn find_beside_program(path: &Path) -> Result<Place> {
-        let place = Place::find(path)?;
-        let failed = |error| cannot_write(path, error);
-        let here = fs::canonicalize(".").map_err(failed)?;
-        let real = place.place.real_path().map_err(failed)?;
-        check_inside(&here, path, &real)?;
-        Ok(place)
+        Place::checked(path, whole_file::Place::find_beside_program(path))
     }
 
     /// Its name, as the user has said it.
@@ -78,18 +75,6 @@ impl Place {
     /// Writes the file piece by piece, whole or not at all.
     pub fn write_by(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         self.place.write_by(write).map_err(|error| cannot_write(&self.path, error))
-    }
-}
-
-/// That a name in the current folder leads to a place in it.
-pub(super) fn check_inside(here: &Path, path: &Path, real: &Path) -> Result<()> {
-    match plain(&here.join(path)).starts_with(here) && !real.starts_with(here) {
-        true => Err(Failure::new(format!(
-            "cannot write {}: a link leads out of the folder that the program sees, to {}; name that",
-            path.display(),
-            real.display()
-        ))),
-        false => Ok(()),
     }
 }
 

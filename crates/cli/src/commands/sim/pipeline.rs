@@ -30,7 +30,8 @@ pub(super) fn directory(args: &PipelineArgs) -> Result<Option<OwnedFd>> {
     let failed = |error| output::cannot_write(dir, error);
     output::make(dir)?;
     let [here, real] = [Path::new("."), dir].map(fs::canonicalize);
-    output::check_inside(&here.map_err(failed)?, dir, &real.map_err(failed)?)?;
+    let (here, real) = (here.map_err(failed)?, real.map_err(failed)?);
+    whole_file::check_inside(&here, dir, &real).map_err(failed)?;
     whole_file::open_folder(dir).map(Some).map_err(failed)
 }
 

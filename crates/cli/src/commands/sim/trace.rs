@@ -29,13 +29,31 @@ pub(super) struct Node {
     pub tracks: Tracks,
 }
 
-/// The cycles that are to be recorded; none, if no trace is asked for.
-pub(super) fn cycles(args: &TraceArgs, machine: &Machine) -> (u64, u64) {
+/// Time that is recorded if none is said.
+const USUAL_NS: f64 = 5e3;
+
+/// The cycles that are to be recorded of a run that begins with the cycle `begin`; none, if no trace is asked for.
+pub(super) fn cycles(args: &TraceArgs, machine: &Machine, begin: u64) -> (u64, u64) {
     let cycle = |ns: f64| (ns * machine.clock_ghz).round() as u64;
-    let window = args.trace_window;
-    match args.trace {
-        Some(_) => (cycle(window.from_ns), cycle(window.to_ns)),
-        None => (0, 0),
+    match (&args.trace, args.trace_window) {
+        (None, _) => (0, 0),
+        (Some(_), Some(window)) => (cycle(window.from_ns), cycle(window.to_ns)),
+        (Some(_), None) => (begin, begin.saturating_add(cycle(USUAL_NS))),
+    }
+}
+
+/// That something can be recorded of a run that begins with the cycle `begin`.
+///
+/// # Errors
+/// What is to be recorded is before it.
+pub(super) fn check(args: &TraceArgs, machine: &Machine, begin: u64) -> Result<()> {
+    let (from, to) = cycles(args, machine, begin);
+    match args.trace.is_some() && to <= begin {
+        true => Err(Failure::usage(format!(
+            "--trace-window: is from cycle {from} to {to}, and the run begins with cycle {begin} ({:.1} us)",
+            begin as f64 / machine.clock_ghz / 1e3
+        ))),
+        false => Ok(()),
     }
 }
 
@@ -47,13 +65,14 @@ pub(super) fn write(
     place: Option<&output::Place>,
     args: &TraceArgs,
     machine: &Machine,
+    begin: u64,
     nodes: &[Node],
 ) -> Result<()> {
     let Some(place) = place else { return Ok(()) };
     let messages = nodes.iter().map(|node| node.messages.events.len()).sum::<usize>();
     let slices = nodes.iter().map(|node| node.tracks.count()).sum::<usize>();
     if messages + slices == 0 {
-        let (from, to) = cycles(args, machine);
+        let (from, to) = cycles(args, machine, begin);
         return Err(Failure::new(format!(
             "nothing to trace: no message was sent from cycle {from} to {to} and arrived; choose another \
              --trace-window"

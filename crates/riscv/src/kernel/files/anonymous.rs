@@ -71,6 +71,11 @@ impl Anonymous {
         self.pages.len() as u64 * PAGE
     }
 
+    /// The first place from `at` on that is on a page.
+    pub(super) fn next_data(&self, at: u64) -> Option<u64> {
+        self.pages.range(at / PAGE..).next().map(|(page, _)| at.max(page * PAGE))
+    }
+
     pub(super) fn read_at(&self, buffer: &mut [u8], at: u64) -> usize {
         let count = (buffer.len() as u64).min(self.size_bytes.saturating_sub(at)) as usize;
         let mut rest = &mut buffer[..count];
@@ -148,7 +153,7 @@ impl Files {
         let name = format!("/memfd:{name} (deleted)");
         let file = Anonymous { name, ..Anonymous::default() };
         let open = Open::File(Regular::Memory(file));
-        let status = Status { kind: Kind::File, size: 0, inode };
+        let status = Status { permissions: 0o777, links: 0, ..Status::new(Kind::File, inode) };
         let close_on_exec = flags & CLOSE_ON_EXEC != 0;
         self.table.add(OpenFile { open, flags: READ_WRITE, status }, close_on_exec)
     }

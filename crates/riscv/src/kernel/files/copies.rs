@@ -129,7 +129,8 @@ impl Files {
             context.read_u64(offset)?;
         }
         let open = &self.side(from, Way::Read)?.open;
-        let (has_places, gives_bytes) = (open.has_places(), open.gives_bytes());
+        let has_places = open.has_places() || matches!(open, Open::Folder(..));
+        let gives_bytes = open.gives_bytes();
         if offset != 0 && !has_places {
             return Err(Errno::SPIPE);
         }

@@ -64,6 +64,8 @@ impl Files {
             _ => Change::MakeFile(&name),
         };
         context.host.change(&change)?;
+        let permissions = self.permissions_of(mode);
+        context.host.change(&Change::Permit { name: &name, permissions, follow: false })?;
         Ok(0)
     }
 

@@ -57,9 +57,9 @@ impl Files {
         }
     }
 
-    /// Keeps these files open, and closes others that no descriptor stands for.
-    pub(in crate::kernel) fn keep(&mut self, files: Vec<u32>) {
-        self.table.keep(files);
+    /// Keeps these files open, and closes others that no descriptor stands for. Returns whether one of them had locks.
+    pub(in crate::kernel) fn keep(&mut self, files: Vec<u32>) -> bool {
+        self.table.keep(files)
     }
 
     /// The length of a mapped file; `None` if it is none of the host's.
@@ -68,6 +68,12 @@ impl Files {
             Some(Open::File(file)) => Ok(Some(file.size_bytes()?)),
             _ => Ok(None),
         }
+    }
+
+    /// The first place of a mapped file from `at` on whose page is in no hole; `None` if there is none to the end.
+    pub(in crate::kernel) fn mapped_data(&mut self, file: u32, at: u64) -> Result<Option<u64>> {
+        let Some(Open::File(file)) = self.table.by_number(file) else { return Ok(None) };
+        Ok(file.next_data(at)?.map(|data| at.max(data / PAGE * PAGE)))
     }
 
     /// A part of a mapped file; zeros behind its end.
@@ -158,8 +164,8 @@ impl Files {
         };
         let size = file.size_bytes().ok()?;
         let from = match at {
+            _ if *flags & APPEND != 0 && !reads => size,
             Some(at) => at,
-            None if *flags & APPEND != 0 && !reads => size,
             None => file.position().ok()?,
         };
         // A write behind the end makes zeros before it.

@@ -11,6 +11,7 @@
 //! | `anonymous` | those in memory |
 //! | `mapped` | files of shared mappings |
 //! | `status` | what programs learn of files |
+//! | `locks` | locks on files |
 //! | `pipes` | pipes and event counters |
 //! | `fifos` | pipes with names |
 //! | `timer` | timers that are files |
@@ -20,6 +21,7 @@ mod anonymous;
 mod copies;
 mod epoll;
 mod fifos;
+mod locks;
 mod mapped;
 mod names;
 mod on_disk;
@@ -36,7 +38,7 @@ use serde::{Deserialize, Serialize};
 use super::saved::Checked;
 use super::synthetic::Process;
 use super::{Context, Errno, Result, number};
-use table::Table;
+use table::{Open, Table};
 
 pub(super) use mapped::Place;
 pub(super) use names::empties;
@@ -54,6 +56,8 @@ pub(super) struct Files {
     table: Table,
     /// Without links.
     current: String,
+    /// Permissions that files do not get when they are made.
+    mask: u32,
     /// State of the random numbers of `getrandom` and `/dev/urandom`.
     pub random: u64,
 }
@@ -61,7 +65,7 @@ pub(super) struct Files {
 impl Files {
     pub(super) fn new(seed: u64) -> Files {
         let current = crate::host::FOLDER.to_owned();
-        Files { table: Table::default(), current, random: seed }
+        Files { table: Table::default(), current, mask: 0o022, random: seed }
     }
 
     /// Checks what was read.
@@ -75,6 +79,9 @@ impl Files {
         context: &mut Context<'_>,
         process: &Process<'_>,
     ) -> Option<Result> {
+        if let Some(result) = self.lock_call(number, context) {
+            return Some(result);
+        }
         let result = self.dispatch(number, context, process)?;
         if context.has_changed {
             let [a0, a1, a2, ..] = context.args();
@@ -118,22 +125,23 @@ impl Files {
             number::COPY_FILE_RANGE => self.copy_range(context),
             number::SPLICE | number::TEE => self.splice(context, number),
             number::LSEEK => self.seek(a0, a1, a2),
+            number::TRUNCATE => self.truncate_named(context, process),
             number::FTRUNCATE => self.truncate(a0, a1),
             number::FALLOCATE => self.allocate(a0, a1, a2.checked_add(a3)),
-            // Nobody else is there, and what is written is written. Owner, mode and times of files are the model's own.
+            // Nobody else is there, and what is written is written. Owner and times of files are the model's own.
             number::FSYNC
             | number::FDATASYNC
             | number::SYNCFS
             | number::SYNC_FILE_RANGE2
             | number::FADVISE64
             | number::READAHEAD
-            | number::FLOCK
-            | number::FCHMOD
             | number::FCHOWN => self.table.get(a0).map(|_| 0),
             number::SYNC => Ok(0),
-            number::FCHMODAT | number::FCHMODAT2 | number::FCHOWNAT | number::UTIMENSAT => {
-                self.exists(context, process, number)
-            }
+            number::FCHOWNAT | number::UTIMENSAT => self.exists(context, process, number),
+            number::FCHMOD => self.permit_open(context, a0, a1),
+            number::FCHMODAT => self.permit(context, process, 0),
+            number::FCHMODAT2 => self.permit(context, process, a3),
+            number::UMASK => Ok(std::mem::replace(&mut self.mask, a0 as u32 & 0o777).into()),
             number::OPENAT => self.open(context, process),
             number::CLOSE => self.close(context, a0),
             number::CLOSE_RANGE => self.close_range(context, a0, a1, a2),
@@ -169,7 +177,7 @@ impl Files {
                 self.table.replace(a0, a1, a2)
             }
             number::IOCTL => self.table.get(a0).and(Err(Errno::NOTTY)),
-            number::FCNTL => self.control(context, a0, a1, a2),
+            number::FCNTL => self.control(a0, a1, a2),
             _ => return None,
         })
     }
@@ -206,27 +214,12 @@ impl Files {
     }
 
     /// `fcntl`.
-    fn control(
-        &mut self,
-        context: &mut Context<'_>,
-        descriptor: u64,
-        command: u64,
-        argument: u64,
-    ) -> Result {
+    fn control(&mut self, descriptor: u64, command: u64, argument: u64) -> Result {
         const DUPFD: u64 = 0;
         const GETFD: u64 = 1;
         const SETFD: u64 = 2;
         const GETFL: u64 = 3;
         const SETFL: u64 = 4;
-        /// Locks on files: nobody else is there.
-        const GETLK: u64 = 5;
-        const SETLK: u64 = 6;
-        const SETLKW: u64 = 7;
-        const OFD_GETLK: u64 = 36;
-        const OFD_SETLK: u64 = 37;
-        const OFD_SETLKW: u64 = 38;
-        /// `l_type` of a lock that nobody has.
-        const UNLOCKED: u16 = 2;
         const DUPFD_CLOEXEC: u64 = 1030;
         self.table.get(descriptor)?;
         match command {
@@ -247,13 +240,11 @@ impl Files {
                 let file = self.table.file(descriptor)?;
                 let settable = table::NONBLOCK | table::APPEND;
                 file.flags = file.flags & !settable | argument & settable;
+                if let Open::File(open) = &file.open {
+                    open.set_append(argument & table::APPEND != 0)?;
+                }
                 Ok(0)
             }
-            GETLK | OFD_GETLK => {
-                context.memory.write(argument, &UNLOCKED.to_le_bytes())?;
-                Ok(0)
-            }
-            SETLK | SETLKW | OFD_SETLK | OFD_SETLKW => Ok(0),
             _ => Err(Errno::INVAL),
         }
     }

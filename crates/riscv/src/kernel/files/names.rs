@@ -66,16 +66,17 @@ impl Files {
     }
 
     pub(super) fn open(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
-        let [folder, path, flags, ..] = context.args();
+        let [folder, path, flags, mode, ..] = context.args();
+        let permissions = self.permissions_of(mode);
         let name = self.name(context, folder, path)?;
         let (open, status) = match self.made(context, process, &name) {
             Some(Ok(Made::Descriptor(descriptor))) => return self.table.duplicate(descriptor, 0),
             Some(Ok(Made::Link(target))) => match self.made(context, process, &target) {
                 Some(made) => open_made(&target, made?, flags)?,
-                None => self.open_file(context, &target, flags)?,
+                None => self.open_file(context, &target, flags, permissions)?,
             },
             Some(made) => open_made(&name, made?, flags)?,
-            None => self.open_file(context, &name, flags)?,
+            None => self.open_file(context, &name, flags, permissions)?,
         };
         if flags & DIRECTORY != 0 && !matches!(open, Open::Folder(..)) {
             return Err(Errno::NOTDIR);
@@ -89,11 +90,21 @@ impl Files {
         context: &mut Context<'_>,
         name: &str,
         flags: u64,
+        permissions: u32,
     ) -> Result<(Open, Status)> {
         const CREATE: u64 = 0o100;
         const EXCLUSIVE: u64 = 0o200;
         const APPEND: u64 = 0o2000;
+        const NO_FOLLOW: u64 = 0o40_0000;
         let is_set = |flag| flags & flag != 0;
+        let is_link = |status: Status| status.kind == Kind::Link;
+        if is_set(NO_FOLLOW) && context.host.status(name, false).is_ok_and(is_link) {
+            let error = if is_set(DIRECTORY) { Errno::NOTDIR } else { Errno::LOOP };
+            return Err(if is_set(CREATE) && is_set(EXCLUSIVE) { Errno::EXIST } else { error });
+        }
+        if is_set(DIRECTORY) && context.host.status(name, true)?.kind != Kind::Folder {
+            return Err(Errno::NOTDIR);
+        }
         let mode = OpenMode {
             read: flags & 3 != WRITE_ONLY,
             write: flags & 3 != 0,
@@ -101,6 +112,8 @@ impl Files {
             truncate: is_set(TRUNCATE),
             create: is_set(CREATE),
             create_new: is_set(CREATE) && is_set(EXCLUSIVE),
+            permissions,
+            is_again: false,
         };
         Ok(match context.host.open(name, mode)? {
             Opened::File(file, status) => {
@@ -170,23 +183,51 @@ impl Files {
     pub(super) fn change(&mut self, context: &mut Context<'_>, number: u64) -> Result {
         const NOREPLACE: u64 = 1;
         let [a0, a1, a2, a3, a4, _] = context.args();
+        if number == number::RENAMEAT2 && a4 & !NOREPLACE != 0 {
+            return Err(Errno::INVAL);
+        }
         let name = self.name(context, a0, a1)?;
         let to = match number {
-            number::RENAMEAT2 if a4 & !NOREPLACE != 0 => return Err(Errno::INVAL),
             number::RENAMEAT2 => self.name(context, a2, a3)?,
             _ => String::new(),
         };
         let change = match number {
             number::MKDIRAT => Change::MakeFolder(&name),
             number::UNLINKAT if a2 & AT_REMOVEDIR != 0 && name.ends_with("/.") => {
+                context.host.enter(&name)?;
                 return Err(Errno::INVAL);
             }
             number::UNLINKAT if a2 & AT_REMOVEDIR != 0 => Change::RemoveFolder(&name),
             number::UNLINKAT => Change::Remove(&name),
             _ => Change::Rename { from: &name, to: &to, replace: a4 & NOREPLACE == 0 },
         };
+        let moved = match number {
+            number::RENAMEAT2 => context.host.enter(&name).ok(),
+            _ => None,
+        };
         context.host.change(&change)?;
+        if let Some((from, to)) = moved.zip(context.host.enter(&to).ok()) {
+            self.follow_folders(&from, &to);
+        }
+        if number == number::MKDIRAT {
+            let permissions = self.permissions_of(a2);
+            context.host.change(&Change::Permit { name: &name, permissions, follow: false })?;
+        }
         Ok(0)
+    }
+
+    /// A folder has another name now, and so have open ones that are in it, and the current one.
+    fn follow_folders(&mut self, from: &str, to: &str) {
+        let open = self.table.files_mut().filter_map(|file| match &mut file.open {
+            Open::Folder(name, ..) => Some(name),
+            _ => None,
+        });
+        for name in open.chain([&mut self.current]) {
+            let rest = name.strip_prefix(from);
+            if let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with('/')) {
+                *name = format!("{to}{rest}");
+            }
+        }
     }
 
     /// `linkat` and `symlinkat`.
@@ -220,9 +261,24 @@ impl Files {
         size: u64,
     ) -> Result {
         const HEADER: usize = 19;
-        let Open::Folder(_, entries, next) = self.table.get(descriptor)? else {
+        let OpenFile { open: Open::Folder(name, entries, next), status, .. } =
+            self.table.file(descriptor)?
+        else {
             return Err(Errno::NOTDIR);
         };
+        // Changes since it was opened show where a list begins.
+        if !synthetic::is_ours(name) {
+            let is_it = |found: Status| found.inode == status.inode;
+            if !context.host.status(name, false).is_ok_and(is_it) {
+                return Err(Errno::NOENT);
+            }
+            let mode = OpenMode { read: true, ..OpenMode::default() };
+            if *next == 0
+                && let Opened::Folder(_, now) = context.host.open(name, mode)?
+            {
+                *entries = now;
+            }
+        }
         let mut bytes = Vec::new();
         let mut at = *next;
         // The two entries that every folder has come first.
@@ -299,5 +355,12 @@ pub(super) fn made_status(name: &str, made: &Made) -> Status {
         _ => Kind::Device,
     };
     // Files below /proc have a size that nobody knows.
-    Status { kind, size: 0, inode: synthetic::inode(&synthetic::normal(name)) }
+    let status = Status::new(kind, synthetic::inode(&synthetic::normal(name)));
+    match made {
+        Made::Folder(entries) => {
+            let folders = entries.iter().filter(|entry| entry.kind == Kind::Folder).count();
+            Status { links: 2 + folders as u64, ..status }
+        }
+        _ => status,
+    }
 }

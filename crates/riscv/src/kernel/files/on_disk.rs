@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::ops::{Deref, DerefMut};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use rustix::fs::{OFlags, fcntl_getfl};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
@@ -32,6 +32,7 @@ struct Saved {
     size_bytes: u64,
     /// Of the bytes that it has, if it is only read.
     fingerprint: u64,
+    permissions: u32,
 }
 
 impl OnDisk {
@@ -51,6 +52,7 @@ impl OnDisk {
             read: flags & 3 != WRITE_ONLY,
             write: writes,
             append: flags & APPEND != 0,
+            is_again: true,
             ..OpenMode::default()
         };
         // To open a pipe could wait for ever.
@@ -60,7 +62,7 @@ impl OnDisk {
         let Opened::File(mut file, status) = host.open(&self.name, mode)? else {
             return Err(io::ErrorKind::IsADirectory.into());
         };
-        let Saved { position, size_bytes, fingerprint, .. } = self.saved;
+        let Saved { position, size_bytes, fingerprint, permissions, .. } = self.saved;
         if status.size < size_bytes {
             let why = format!("has {} bytes, and had {size_bytes} then", status.size);
             return Err(io::Error::other(why));
@@ -70,6 +72,9 @@ impl OnDisk {
         }
         if writes && status.size > size_bytes {
             file.set_len(size_bytes)?;
+        }
+        if writes && status.permissions != permissions {
+            host.permit(&file, permissions)?;
         }
         file.seek(SeekFrom::Start(position))?;
         self.file = Some(file);
@@ -96,9 +101,11 @@ impl Serialize for OnDisk {
         let mut file: &File = self;
         let wrong = |error: io::Error| ser::Error::custom(format!("{}: {error}", self.name));
         let position = file.stream_position().map_err(wrong)?;
-        let size_bytes = file.metadata().map_err(wrong)?.len();
+        let found = file.metadata().map_err(wrong)?;
+        let (size_bytes, permissions) = (found.len(), found.mode() & 0o7777);
         let fingerprint = fingerprint(file, size_bytes).map_err(wrong)?;
-        Saved { name: self.name.clone(), position, size_bytes, fingerprint }.serialize(serializer)
+        let name = self.name.clone();
+        Saved { name, position, size_bytes, fingerprint, permissions }.serialize(serializer)
     }
 }
 

@@ -81,7 +81,7 @@ impl Files {
             let open = Open::Pipe(pipe);
             let flags_shown = access | flags & NONBLOCK;
             let inode = FIRST_INODE + u64::from(pipe);
-            let status = Status { kind: Kind::Pipe, size: 0, inode };
+            let status = Status::new(Kind::Pipe, inode);
             let file = OpenFile { open, flags: flags_shown, status };
             *end = self.table.add(file, flags & CLOEXEC != 0)?;
         }

@@ -3,6 +3,7 @@
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use serde::{Deserialize, Serialize};
 
 use super::anonymous::Anonymous;
@@ -46,6 +47,14 @@ impl Regular {
         }
     }
 
+    /// Whether all that is written goes to its end.
+    pub(super) fn set_append(&self, appends: bool) -> io::Result<()> {
+        let Regular::Disk(file) = self else { return Ok(()) };
+        let mut flags = fcntl_getfl(&**file)?;
+        flags.set(OFlags::APPEND, appends);
+        Ok(fcntl_setfl(&**file, flags)?)
+    }
+
     /// The next byte to be read or written.
     pub(super) fn position(&mut self) -> io::Result<u64> {
         match self {
@@ -72,6 +81,24 @@ impl Regular {
         match self {
             Regular::Disk(file) => file.write_all_at(bytes, at),
             Regular::Memory(file) => file.write_at(bytes, at),
+        }
+    }
+
+    /// The first place from `at` on that is in no hole; `None` if there is none to the end.
+    pub(super) fn next_data(&mut self, at: u64) -> io::Result<Option<u64>> {
+        let file = match self {
+            Regular::Memory(file) => return Ok(file.next_data(at)),
+            Regular::Disk(file) => file,
+        };
+        let position = file.stream_position()?;
+        let found = rustix::fs::seek(&**file, rustix::fs::SeekFrom::Data(at));
+        file.seek(SeekFrom::Start(position))?;
+        match found {
+            Ok(data) => Ok(Some(data)),
+            Err(rustix::io::Errno::NXIO) => Ok(None),
+            // A file system that knows of no holes.
+            Err(rustix::io::Errno::INVAL) => Ok(Some(at)),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -1,16 +1,21 @@
 //! What programs learn of files.
 
+use std::os::unix::fs::MetadataExt;
+
 use super::names::{AT_FDCWD, made_status};
 use super::regular::Regular;
 use super::table::{Open, OpenFile};
 use super::{Context, Errno, Files, Process, Result, number};
 use crate::kernel::misc::EPOCH_NS;
 use crate::kernel::synthetic::{Made, is_ours, normal};
-use crate::kernel::{Kind, Status};
+use crate::kernel::{Change, Kind, Status};
 use crate::stack::USER;
 
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
 const AT_EMPTY_PATH: u64 = 0x1000;
+
+/// The bits of a mode that are not its type.
+const PERMISSIONS: u32 = 0o7777;
 
 const BLOCK: u64 = 512;
 
@@ -28,28 +33,51 @@ impl Files {
         let is_empty =
             flags & AT_EMPTY_PATH != 0 && (path == 0 || context.read_string(path)?.is_empty());
         if is_empty {
-            return self.open_status(folder);
+            if folder as i32 as u64 != AT_FDCWD {
+                return self.open_status(context, folder);
+            }
+            let current = self.current.clone();
+            return match self.made(context, process, &current) {
+                Some(made) => Ok(made_status(&current, &made?)),
+                None => Ok(context.host.status(&current, true)?),
+            };
         }
         let name = self.name(context, folder, path)?;
         let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
         match self.made(context, process, &name) {
-            Some(Ok(Made::Descriptor(descriptor))) if follow => self.open_status(descriptor),
+            Some(Ok(Made::Descriptor(descriptor))) if follow => {
+                self.open_status(context, descriptor)
+            }
             Some(Ok(Made::Link(target))) if follow => Ok(context.host.status(&target, true)?),
             Some(made) => Ok(made_status(&name, &made?)),
             None => Ok(context.host.status(&name, follow)?),
         }
     }
 
-    fn open_status(&mut self, descriptor: u64) -> Result<Status> {
+    fn open_status(&mut self, context: &mut Context<'_>, descriptor: u64) -> Result<Status> {
         let OpenFile { open, status, .. } = self.table.file(descriptor)?;
-        if let Open::File(file) = open {
-            status.size = file.size_bytes()?;
+        match open {
+            Open::File(Regular::Disk(file)) => {
+                let found = file.metadata()?;
+                status.size = found.len();
+                status.permissions = found.mode() & PERMISSIONS;
+                status.links = found.nlink();
+            }
+            Open::File(file) => status.size = file.size_bytes()?,
+            Open::Folder(name, ..) if !is_ours(name) => {
+                let named = context.host.status(name, false);
+                match named.ok().filter(|named| named.inode == status.inode) {
+                    Some(named) => *status = named,
+                    None => status.links = 0,
+                }
+            }
+            _ => {}
         }
         Ok(*status)
     }
 
     pub(super) fn stat(&mut self, context: &mut Context<'_>, descriptor: u64, to: u64) -> Result {
-        let status = self.open_status(descriptor)?;
+        let status = self.open_status(context, descriptor)?;
         write_stat(context, to, status)
     }
 
@@ -64,13 +92,13 @@ impl Files {
         const BASIC: u32 = 0x7ff;
         let [folder, path, flags, _, to, _] = context.args();
         let status = self.status(context, process, (folder, path, flags))?;
-        let mode = mode(status.kind);
+        let mode = mode(&status);
         let mut bytes = Vec::with_capacity(256);
         for half in [BASIC, 4096] {
             bytes.extend(half.to_le_bytes());
         }
         bytes.extend([0; 8]);
-        for half in [1, USER as u32, USER as u32, mode] {
+        for half in [status.links as u32, USER as u32, USER as u32, mode] {
             bytes.extend(half.to_le_bytes());
         }
         for word in [status.inode, status.size, status.size.div_ceil(BLOCK), 0] {
@@ -90,7 +118,7 @@ impl Files {
         Ok(0)
     }
 
-    /// Calls that change owner, mode or times of the file at a path, which stay as they are: it has to be there.
+    /// Calls that change owner or times of the file at a path, which stay as they are: it has to be there.
     pub(super) fn exists(
         &mut self,
         context: &mut Context<'_>,
@@ -100,24 +128,81 @@ impl Files {
         let [folder, path, _, flags, other_flags, _] = context.args();
         let flags = match number {
             number::UTIMENSAT if path == 0 => AT_EMPTY_PATH,
-            number::FCHMODAT => 0,
             number::FCHOWNAT => other_flags,
             _ => flags,
         };
         self.status(context, process, (folder, path, flags)).map(|_| 0)
     }
 
-    /// `faccessat`: everything that is there may be used.
+    /// The permissions of a file that is made with this mode.
+    pub(super) const fn permissions_of(&self, mode: u64) -> u32 {
+        mode as u32 & PERMISSIONS & !self.mask
+    }
+
+    /// `fchmod`.
+    pub(super) fn permit_open(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        mode: u64,
+    ) -> Result {
+        let permissions = mode as u32 & PERMISSIONS;
+        let OpenFile { open, status, .. } = self.table.file(descriptor)?;
+        match open {
+            Open::File(Regular::Disk(file)) => context.host.permit(file, permissions)?,
+            Open::Folder(name, ..) if is_ours(name) => return Err(Errno::PERM),
+            Open::Folder(name, ..) => {
+                context.host.change(&Change::Permit { name, permissions, follow: false })?;
+            }
+            Open::Text(..) => return Err(Errno::PERM),
+            _ => status.permissions = permissions,
+        }
+        Ok(0)
+    }
+
+    /// `fchmodat`.
+    pub(super) fn permit(
+        &mut self,
+        context: &mut Context<'_>,
+        process: &Process<'_>,
+        flags: u64,
+    ) -> Result {
+        let [folder, path, mode, ..] = context.args();
+        if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+            return Err(Errno::INVAL);
+        }
+        if flags & AT_EMPTY_PATH != 0 && context.read_string(path)?.is_empty() {
+            return self.permit_open(context, folder, mode);
+        }
+        let name = self.name(context, folder, path)?;
+        let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
+        let name = match self.made(context, process, &name) {
+            Some(Ok(Made::Descriptor(descriptor))) if follow => {
+                return self.permit_open(context, descriptor, mode);
+            }
+            Some(Ok(Made::Link(target))) if follow && !is_ours(&target) => target,
+            Some(made) => return made.and(Err(Errno::PERM)),
+            None => name,
+        };
+        let status = context.host.status(&name, follow)?;
+        if status.kind == Kind::Link {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let permissions = mode as u32 & PERMISSIONS;
+        context.host.change(&Change::Permit { name: &name, permissions, follow })?;
+        Ok(0)
+    }
+
+    /// `faccessat`: the permissions of the owner count, who the program is.
     pub(super) fn access(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
-        const EXECUTE: u64 = 1;
         let [folder, path, wanted, flags, ..] = context.args();
         if wanted & !7 != 0 {
             return Err(Errno::INVAL);
         }
         let status = self.status(context, process, (folder, path, flags & AT_SYMLINK_NOFOLLOW))?;
-        match wanted & EXECUTE != 0 && status.kind != Kind::Folder {
-            true => Err(Errno::ACCES),
-            false => Ok(0),
+        match wanted as u32 & !(status.permissions >> 6) {
+            0 => Ok(0),
+            _ => Err(Errno::ACCES),
         }
     }
 }
@@ -217,25 +302,27 @@ fn write_system(context: &mut Context<'_>, to: u64, system: u64) -> Result {
 const DEVICE: u64 = 1;
 
 /// Type and permissions of a file.
-const fn mode(kind: Kind) -> u32 {
-    match kind {
-        Kind::File => 0o100_644,
-        Kind::Folder => 0o040_755,
-        Kind::Link => 0o120_777,
-        Kind::Device => 0o020_620,
-        Kind::Pipe => 0o010_600,
-    }
+const fn mode(status: &Status) -> u32 {
+    let kind = match status.kind {
+        Kind::File => 0o100_000,
+        Kind::Folder => 0o040_000,
+        Kind::Link => 0o120_000,
+        Kind::Device => 0o020_000,
+        Kind::Pipe => 0o010_000,
+    };
+    kind | status.permissions
 }
 
 /// Writes a `struct stat` (`asm-generic/stat.h`). Streams are terminals: programs then write line by line.
 fn write_stat(context: &mut Context<'_>, to: u64, status: Status) -> Result {
-    let mode = u64::from(mode(status.kind));
+    let mode = u64::from(mode(&status));
+    let links = u64::from(status.links as u32);
     let words = [
         DEVICE,
         status.inode,
-        mode | 1 << 32,    // st_mode, st_nlink
-        USER | USER << 32, // st_uid, st_gid
-        0,                 // st_rdev
+        mode | links << 32, // st_mode, st_nlink
+        USER | USER << 32,  // st_uid, st_gid
+        0,                  // st_rdev
         0,
         status.size,
         4096, // st_blksize

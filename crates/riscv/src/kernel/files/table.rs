@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::epoll::Interests;
+use super::locks::Locks;
 use super::pipes::Pipe;
 use super::regular::Regular;
 use super::timer::Timer;
@@ -13,8 +14,11 @@ use crate::kernel::saved::{Checked, require};
 use crate::kernel::synthetic::FIRST_INODE;
 use crate::kernel::{Entry, Kind, Status, Stream};
 
-/// Open files of a process, at most.
+/// Descriptors of a process, at most.
 const MOST_FILES: usize = 1024;
+
+/// Open files of a process, at most, with those that only mappings need: each is open on the host, too.
+const MOST_OPEN: usize = 2 * MOST_FILES;
 
 /// Open files and pipes over the life of a process are fewer, so that no number comes again.
 const LAST_FILE: u32 = 1 << 31;
@@ -84,12 +88,13 @@ pub(super) struct Table {
     pipes: BTreeMap<u32, Pipe>,
     /// Open files that mappings need.
     kept: Vec<u32>,
+    pub(super) locks: Locks,
     last: u32,
 }
 
 /// The status of what is no file.
 pub(super) const fn device(kind: Kind) -> Status {
-    Status { kind, size: 0, inode: FIRST_INODE }
+    Status::new(kind, FIRST_INODE)
 }
 
 impl Default for Table {
@@ -99,6 +104,7 @@ impl Default for Table {
             files: BTreeMap::new(),
             pipes: BTreeMap::new(),
             kept: Vec::new(),
+            locks: Locks::default(),
             last: 0,
         };
         let streams = [Open::Input, Open::Output(Stream::Out), Open::Output(Stream::Err)];
@@ -121,20 +127,23 @@ impl Open {
 impl Table {
     /// Checks what was read: numbers refer to what is there, and new ones are free.
     pub(super) fn check(&self) -> Checked {
-        let Table { descriptors, files, pipes, kept, last } = self;
+        let Table { descriptors, files, pipes, kept, locks, last } = self;
         let used = files.keys().chain(pipes.keys()).max().copied().unwrap_or(0);
         require((used..LAST_FILE).contains(last), || {
             format!("last: is {last}, must be {used} to {}", LAST_FILE - 1)
         })?;
-        require(descriptors.len() <= MOST_FILES && files.len() <= MOST_FILES, || {
-            format!("descriptors: has more than {MOST_FILES} entries, or files has")
+        require(descriptors.len() <= MOST_FILES, || {
+            format!("descriptors: has more than {MOST_FILES} entries")
         })?;
-        require(kept.len() <= MOST_FILES, || format!("kept: has more than {MOST_FILES} entries"))?;
+        require(files.len() <= MOST_OPEN && kept.len() <= MOST_OPEN, || {
+            format!("files: has more than {MOST_OPEN} entries, or kept has")
+        })?;
         for (at, slot) in descriptors.iter().enumerate() {
             require(slot.is_none_or(|slot| files.contains_key(&slot.file)), || {
                 format!("descriptors[{at}].file: no open file has this number")
             })?;
         }
+        locks.check(|file| files.contains_key(&file))?;
         files.iter().try_for_each(|(number, file)| {
             self.check_file(file).map_err(|wrong| format!("files.{number}.{wrong}"))
         })
@@ -205,6 +214,9 @@ impl Table {
     /// A new open file; returns its descriptor.
     pub(super) fn add(&mut self, file: OpenFile, close_on_exec: bool) -> Result {
         let free = self.free(0)?;
+        if self.files.len() >= MOST_OPEN {
+            return Err(Errno::NFILE);
+        }
         self.last += 1;
         self.files.insert(self.last, file);
         self.descriptors[free] = Some(Descriptor { file: self.last, close_on_exec });
@@ -241,9 +253,14 @@ impl Table {
     pub(super) fn close(&mut self, descriptor: u64) -> Result<()> {
         let Descriptor { file, .. } = *self.slot(descriptor)?;
         self.descriptors[descriptor as u32 as usize] = None;
-        if !self.is_used(file)
-            && let Some(OpenFile { open: Open::Pipe(number), .. }) = self.files.remove(&file)
-        {
+        if let Some(file) = self.files.get(&file) {
+            self.locks.close_descriptor(file.status.inode);
+        }
+        if self.is_used(file) {
+            return Ok(());
+        }
+        self.locks.close_file(file);
+        if let Some(OpenFile { open: Open::Pipe(number), .. }) = self.files.remove(&file) {
             self.forget_pipe(number);
         }
         Ok(())
@@ -273,14 +290,20 @@ impl Table {
         self.kept.contains(&file) || descriptors.any(|other| other.file == file)
     }
 
-    /// Keeps these files open, and closes those that were kept before and are not used any more.
-    pub(super) fn keep(&mut self, files: Vec<u32>) {
+    /// Keeps these files open, and closes those that were kept before and are not used any more. Returns whether one
+    /// of them had locks.
+    pub(super) fn keep(&mut self, mut files: Vec<u32>) -> bool {
+        files.sort_unstable();
+        files.dedup();
         let before = std::mem::replace(&mut self.kept, files);
+        let mut had_locks = false;
         for file in before {
             if !self.is_used(file) {
                 self.files.remove(&file);
+                had_locks |= self.locks.close_file(file);
             }
         }
+        had_locks
     }
 
     /// An open file, which may have no descriptor.

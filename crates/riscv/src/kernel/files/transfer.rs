@@ -2,10 +2,11 @@
 
 use std::io::SeekFrom;
 
+use super::names::AT_FDCWD;
 use super::pipes::{read_event, write_event};
 use super::table::{APPEND, NONBLOCK, Open, OpenFile};
-use super::{Context, Errno, Files, Result, Way};
-use crate::kernel::misc;
+use super::{Context, Errno, Files, Place, Process, Result, Way};
+use crate::kernel::{OpenMode, Opened, misc};
 
 /// The most that one call moves, as for Linux; buffers of the kernel need not be larger.
 pub(super) const MOST_BYTES: u64 = 0x7fff_f000;
@@ -52,6 +53,10 @@ impl Files {
         }
         if at.is_some_and(|at| at > i64::MAX as u64) {
             return Err(Errno::INVAL);
+        }
+        let is_empty = pieces.len() > 1 && pieces.iter().all(|piece| piece.1 == 0);
+        if matches!(self.table.get(descriptor)?, Open::Folder(..)) && !is_empty {
+            return Err(Errno::ISDIR);
         }
         let mut moved = 0;
         for &(start, length) in pieces {
@@ -172,7 +177,11 @@ impl Files {
                 }
                 to.write(buffer)?;
             }
-            (Open::File(to), Some(at)) => to.write_at(buffer, at)?,
+            (Open::File(to), Some(at)) => {
+                // As on Linux, a place means nothing where all is appended.
+                let at = if *flags & APPEND != 0 { to.size_bytes()? } else { at };
+                to.write_at(buffer, at)?;
+            }
             (Open::Null | Open::Zero | Open::Random, _) => {}
             (Open::Full, _) => return Err(Errno::NOSPC),
             (Open::Text(..), _) => return Err(Errno::ACCES),
@@ -194,8 +203,13 @@ impl Files {
         const SET: u64 = 0;
         const CURRENT: u64 = 1;
         const END: u64 = 2;
+        const LAST: u64 = 4;
         let place = |from: u64| from.checked_add_signed(offset as i64).ok_or(Errno::INVAL);
-        match self.table.get(descriptor)? {
+        let open = self.table.get(descriptor)?;
+        if whence as u32 as u64 > LAST {
+            return Err(Errno::INVAL);
+        }
+        match open {
             Open::File(file) => {
                 let position = match whence {
                     SET if offset > i64::MAX as u64 => return Err(Errno::INVAL),
@@ -221,20 +235,60 @@ impl Files {
                 Ok(offset)
             }
             Open::Null | Open::Zero | Open::Full | Open::Random => Ok(0),
+            Open::Folder(_, _, next) if whence == CURRENT => {
+                let to = place(*next as u64)?;
+                *next = usize::try_from(to).map_err(|_| Errno::INVAL)?;
+                Ok(to)
+            }
+            Open::Folder(..) => Err(Errno::INVAL),
             _ => Err(Errno::SPIPE),
         }
     }
 
+    /// `ftruncate`.
     pub(super) fn truncate(&mut self, descriptor: u64, length: u64) -> Result {
+        if length > i64::MAX as u64 {
+            return Err(Errno::INVAL);
+        }
         let file = self.table.file(descriptor)?;
         match &mut file.open {
             Open::File(_) if file.flags & 3 == 0 => Err(Errno::INVAL),
-            Open::File(open) if length <= i64::MAX as u64 => {
+            Open::File(open) => {
                 open.set_size(length)?;
                 Ok(0)
             }
             _ => Err(Errno::INVAL),
         }
+    }
+
+    /// `truncate`.
+    pub(super) fn truncate_named(
+        &mut self,
+        context: &mut Context<'_>,
+        process: &Process<'_>,
+    ) -> Result {
+        let [path, length, ..] = context.args();
+        if length > i64::MAX as u64 {
+            return Err(Errno::INVAL);
+        }
+        let name = self.name(context, AT_FDCWD, path)?;
+        if let Some(made) = self.made(context, process, &name) {
+            return made.and(Err(Errno::INVAL));
+        }
+        let mode = OpenMode { write: true, ..OpenMode::default() };
+        let Opened::File(file, _) = context.host.open(&name, mode)? else {
+            return Err(Errno::INVAL);
+        };
+        file.set_len(length)?;
+        Ok(0)
+    }
+
+    /// What `truncate` has changed.
+    pub(in crate::kernel) fn truncated(&mut self, context: &mut Context<'_>) -> Option<Place> {
+        let [path, length, ..] = context.args();
+        let name = self.name(context, AT_FDCWD, path).ok()?;
+        let inode = context.host.status(&name, true).ok()?.inode;
+        Some(Place { inode, from: length, to: u64::MAX, begin: length, reads: false })
     }
 
     /// `fallocate`: the file has at least this length. Other modes than that are missing, as in some file systems.

@@ -81,6 +81,11 @@ impl Checkpoint {
         self.head.taken.clone()
     }
 
+    /// The cycle of a machine with which the program goes on there.
+    pub fn begin(&self, machine: &Machine) -> Cycle {
+        self.head.taken.clock(machine).cycle(self.head.taken.cycle)
+    }
+
     /// The part of the program that was to be measured; it begins here.
     pub fn part(&self) -> Part {
         self.head.part

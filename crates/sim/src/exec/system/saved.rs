@@ -41,6 +41,11 @@ impl Thread {
 }
 
 impl System {
+    /// Whether the program has ever had more than one thread.
+    pub fn has_had_threads(&self) -> bool {
+        self.kernel.has_had_threads()
+    }
+
     /// The state of the process, whose cores all execute without timing, and the contents of its memory. The network
     /// interface has nothing under way.
     ///

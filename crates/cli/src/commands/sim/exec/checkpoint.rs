@@ -73,7 +73,8 @@ pub fn restore(args: &ExecArgs, machine: &Machine, path: &Path) -> Result<()> {
     let part = part_of(args, &checkpoint);
     checkpoint.with_job(|job| {
         let outputs = Outputs::find(args)?;
-        let run = Run { args, machine, name: &job.args[0], nodes: job.nodes, outputs: &outputs };
+        let (name, nodes, begin) = (&job.args[0], job.nodes, checkpoint.begin(machine));
+        let run = Run { args, machine, name, nodes, outputs: &outputs, begin };
         let outcome = run.execute(|options| part::restore(machine, &checkpoint, part, options))?;
         run.conclude(job, part, outcome)
     })

@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 
 use super::args::ExecArgs;
@@ -28,7 +29,15 @@ const NOT_FOUND: u8 = 127;
 /// The program is missing, or is none, or cannot be run to its end; or it ends with a status other
 /// than 0, which becomes ours.
 pub fn run(args: &ExecArgs) -> Result<()> {
+    allow_many_files();
     if args.functional { functional::run(args) } else { timed::run(args) }
+}
+
+/// Files that programs have open are open here, and the usual limit is low. Where it cannot be raised, programs get
+/// `ENFILE`.
+fn allow_many_files() {
+    let limits = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits });
 }
 
 fn read(name: &str) -> Result<Vec<u8>> {

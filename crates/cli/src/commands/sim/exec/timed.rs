@@ -35,7 +35,8 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     let program = read(name)?;
     let job = Job { program: &program, args: &args.rest, env: &args.env, nodes: args.nodes };
     let outputs = Outputs::find(args)?;
-    let run = Run { args, machine: &machine, name, nodes: args.nodes, outputs: &outputs };
+    let nodes = args.nodes;
+    let run = Run { args, machine: &machine, name, nodes, outputs: &outputs, begin: 0 };
     if let Some(place) = &outputs.checkpoint {
         return checkpoint::take(&run, &job, part, place);
     }
@@ -51,6 +52,8 @@ pub struct Run<'a> {
     pub name: &'a str,
     pub nodes: u16,
     pub outputs: &'a Outputs,
+    /// The cycle with which it begins.
+    pub begin: u64,
 }
 
 impl Run<'_> {
@@ -63,6 +66,7 @@ impl Run<'_> {
         work: impl FnOnce(Options<'_>) -> std::result::Result<T, ExecError>,
     ) -> Result<T> {
         let Run { args, machine, name, nodes, .. } = *self;
+        trace::check(&args.trace, machine, self.begin)?;
         let here = env::current_dir().map_err(|error| Failure::io("the current folder", error))?;
         let mut output = Output::new(nodes, args.no_prefix);
         let spinner = console::spinner();
@@ -83,7 +87,7 @@ impl Run<'_> {
             input: Input::PassOn,
             sink: Some(&mut sink),
             progress: Some(&tell),
-            trace: trace::cycles(&args.trace, machine),
+            trace: trace::cycles(&args.trace, machine, self.begin),
             pipeline: pipeline::stretch(&args.pipeline, machine),
         });
         spinner.finish_and_clear();
@@ -114,7 +118,8 @@ impl Run<'_> {
         });
         let traces: Vec<_> = traces.collect();
         let verdict = verdict(name, part, &outcome);
-        let traced = trace::write(outputs.trace.as_ref(), &args.trace, machine, &traces);
+        let place = outputs.trace.as_ref();
+        let traced = trace::write(place, &args.trace, machine, self.begin, &traces);
         let lives = outcome.nodes.iter_mut().map(|node| std::mem::take(&mut node.lives));
         let lives: Vec<_> = (0..).zip(lives).collect();
         let shown = pipeline::write(outputs.pipeline.as_ref(), &args.pipeline, &lives);
@@ -151,7 +156,9 @@ fn is_elf(name: &str) -> bool {
 fn refused(machine: &str, program: &str, error: &ExecError) -> Failure {
     match error {
         ExecError::Program(_) => Failure::with_status(NO_PROGRAM, format!("{program}: {error}")),
-        ExecError::Checkpoint(_) => Failure::with_status(FAILED, format!("{program}: {error}")),
+        ExecError::Checkpoint(_) | ExecError::Part(_) => {
+            Failure::with_status(FAILED, format!("{program}: {error}"))
+        }
         ExecError::Machine(_) => Failure::usage(format!("{machine}: {error}")),
         ExecError::Allowed(..) => Failure::usage(format!("--allow {error}")),
         ExecError::Libraries(..) => Failure::usage(format!("--libraries {error}")),

@@ -1,0 +1,173 @@
+//! Changes of names: what Linux makes of names with a slash or dots at their ends, and which places may be written.
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Mode};
+
+use super::LocalHost;
+use super::folder::{Lost, Place};
+use crate::kernel::{Change, Errno, Host};
+
+/// Whether a name is that of a folder, whatever is there: a link then stands for what it leads to.
+pub(super) fn is_folders(name: &str) -> bool {
+    name.ends_with('/') || name.ends_with("/.")
+}
+
+/// That there is a folder, or nothing, if the name is that of one.
+pub(super) fn check_kind(name: &str, path: &Path) -> io::Result<()> {
+    match is_folders(name) && fs::symlink_metadata(path).is_ok_and(|found| !found.is_dir()) {
+        true => Err(io::ErrorKind::NotADirectory.into()),
+        false => Ok(()),
+    }
+}
+
+/// Whether the last part of a name is `.` or `..`, so that it is the name of nothing in its folder.
+fn ends_in_dots(name: &str) -> bool {
+    let name = name.trim_end_matches('/');
+    name.ends_with("/.") || name.ends_with("/..")
+}
+
+/// Permissions that a program gives a file. No other user of the host gets the rights of this one by it.
+pub(super) fn permitted(permissions: u32) -> Permissions {
+    Permissions::from_mode(permissions & 0o1777)
+}
+
+/// Makes a pipe with a name.
+fn make_pipe(path: &Path) -> io::Result<()> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    Ok(rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, mode, 0)?)
+}
+
+impl LocalHost {
+    /// The place of a name that is about to be written.
+    pub(super) fn own_place(&mut self, name: &str, follow: bool) -> io::Result<PathBuf> {
+        let path = self.own_name(name, follow)?;
+        check_kind(name, &path)?;
+        Ok(path)
+    }
+
+    /// The same, whatever is there.
+    fn own_name(&mut self, name: &str, follow: bool) -> io::Result<PathBuf> {
+        let follow = follow || ends_in_dots(name);
+        let Place { path, is_own, .. } = match self.folder.resolve(name, follow) {
+            Err(Lost::Error(error)) => return Err(error),
+            Err(Lost::Outside) => Place::default(),
+            Ok(place) => place,
+        };
+        if is_own {
+            if ends_in_dots(name) {
+                check_kind(name, &path)?;
+                fs::symlink_metadata(&path)?;
+            }
+            return Ok(path);
+        }
+        self.warn(&format!(
+            "{name} is outside of the run's folder: it may not be written; the program gets EROFS"
+        ));
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    /// The place of a name that is about to be made, of a folder or something else.
+    fn new_place(&mut self, name: &str, is_folder: bool) -> io::Result<PathBuf> {
+        let path = self.own_name(name, false)?;
+        if ends_in_dots(name) || fs::symlink_metadata(&path).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        match is_folder || !name.ends_with('/') {
+            true => Ok(path),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    pub(super) fn change_name(&mut self, change: &Change<'_>) -> io::Result<()> {
+        match *change {
+            Change::Permit { name, permissions, follow } => {
+                let path = self.own_place(name, follow)?;
+                self.folder.check_not_root(&path)?;
+                fs::set_permissions(&path, permitted(permissions))
+            }
+            Change::MakeFolder(name) => {
+                let path = self.new_place(name, true)?;
+                fs::create_dir(&path)?;
+                self.made.insert(path);
+                Ok(())
+            }
+            Change::MakeFile(name) => {
+                let path = self.new_place(name, false)?;
+                OpenOptions::new().write(true).create_new(true).open(&path)?;
+                self.made.insert(path);
+                Ok(())
+            }
+            Change::MakePipe(name) => {
+                let path = self.new_place(name, false)?;
+                make_pipe(&path)?;
+                self.made.insert(path);
+                Ok(())
+            }
+            Change::Remove(name) => {
+                let path = self.own_place(name, false)?;
+                let found = fs::symlink_metadata(&path)?;
+                if found.is_dir() {
+                    return Err(Errno::ISDIR.into());
+                }
+                fs::remove_file(&path)?;
+                self.folder.forget(&found);
+                Ok(())
+            }
+            Change::RemoveFolder(name) => {
+                let path = self.own_place(name, false)?;
+                self.folder.check_not_root(&path)?;
+                let found = fs::symlink_metadata(&path)?;
+                fs::remove_dir(&path)?;
+                self.folder.forget(&found);
+                Ok(())
+            }
+            Change::Link { from, to, follow } => {
+                let from = self.own_place(from, follow || is_folders(from))?;
+                fs::symlink_metadata(&from)?;
+                let to = self.new_place(to, false)?;
+                fs::hard_link(&from, &to)?;
+                self.made.insert(to);
+                Ok(())
+            }
+            Change::SymbolicLink { text, name } => {
+                let path = self.new_place(name, false)?;
+                std::os::unix::fs::symlink(text, &path)?;
+                self.made.insert(path);
+                Ok(())
+            }
+            Change::Rename { from, to, replace } => self.rename(from, to, replace),
+        }
+    }
+
+    fn rename(&mut self, from_name: &str, to_name: &str, replace: bool) -> io::Result<()> {
+        let (from, to) = (self.own_name(from_name, false)?, self.own_name(to_name, false)?);
+        match (ends_in_dots(from_name), ends_in_dots(to_name)) {
+            (true, _) => return Err(io::ErrorKind::ResourceBusy.into()),
+            (_, true) if replace => return Err(io::ErrorKind::ResourceBusy.into()),
+            (_, true) => return Err(io::ErrorKind::AlreadyExists.into()),
+            _ => {}
+        }
+        let moved = fs::symlink_metadata(&from)?;
+        let replaced = fs::symlink_metadata(&to);
+        if replaced.is_ok() && !replace {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if !moved.is_dir() && (from_name.ends_with('/') || to_name.ends_with('/')) {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        self.folder.check_not_root(&from)?;
+        self.folder.check_not_root(&to)?;
+        fs::rename(&from, &to)?;
+        if let Ok(replaced) = replaced
+            && (replaced.dev(), replaced.ino()) != (moved.dev(), moved.ino())
+        {
+            self.folder.forget(&replaced);
+        }
+        self.made.extend([from, to]);
+        Ok(())
+    }
+}
