@@ -45,8 +45,13 @@ impl Chip {
             if !self.has_room(self.wires.letters.get(tag)) {
                 return;
             }
-            self.wires.net.take(endpoint, vnet);
+            let Some(taken) = self.wires.net.take_timed(endpoint, vnet) else { return };
+            // What has waited for room is there in full.
+            if taken.arrived == self.wires.now {
+                self.wires.ahead = u64::from(taken.packet.flits) - 1;
+            }
             self.arrive(tag);
+            self.wires.ahead = 0;
         }
     }
 

@@ -143,14 +143,15 @@ impl Backends {
         let rmc = &mut self.rmcs[usize::from(number)];
         match payload {
             Payload::Work { qp, slot, work } => rmc.accept(qp, slot, work, wires),
-            Payload::Net(NetPacket { packet: Packet::Reply(reply), served, .. }) => {
+            Payload::Net(packet @ NetPacket { packet: Packet::Reply(reply), served, .. }) => {
                 // In a tile the reply has come through a port, which has noted it.
-                if !wires.layout.engines_in_tiles()
-                    && let Some(read) = rmc.read_of(reply.header.tid)
-                {
+                if wires.layout.engines_in_tiles() {
+                    return rmc.reply(reply, wires.now, wires);
+                }
+                if let Some(read) = rmc.read_of(reply.header.tid) {
                     wires.probe.back(read, served, wires.now);
                 }
-                rmc.reply(reply, wires);
+                rmc.reply(reply, wires.now + wires.flits_between(&packet) - 1, wires);
             }
             Payload::Coherence { line, message: Message::Response(response), .. } => {
                 rmc.response(line, response, wires);
@@ -162,8 +163,9 @@ impl Backends {
     fn rrpp_receives(&mut self, number: u16, payload: Payload, wires: &mut Wires) {
         let rrpp = &mut self.rrpps[usize::from(number)];
         match payload {
-            Payload::Net(NetPacket { packet: Packet::Request(request), engine, .. }) => {
-                rrpp.receive(request, engine, wires);
+            Payload::Net(packet @ NetPacket { packet: Packet::Request(request), engine, .. }) => {
+                let tail_at = wires.now + wires.flits_between(&packet) - 1;
+                rrpp.receive(request, engine, tail_at, wires);
             }
             Payload::Coherence { line, message: Message::Response(response), .. } => {
                 rrpp.response(line, response, wires);
@@ -179,7 +181,7 @@ impl Backends {
         match packet.packet {
             Packet::Request(_) => {
                 if let Some(read) = read {
-                    wires.probe.mark(read, Mark::Out, wires.now);
+                    wires.probe.mark(read, Mark::Out, wires.leaves_at(0, &packet));
                 }
                 wires.depart(packet);
             }

@@ -223,9 +223,9 @@ impl Front {
         let index = self.index_of(qp);
         self.pairs[index].done.push_back(Done { slot, status, bytes });
         if self.pairs[index].done.len() == 1 && self.pairs[index].writing.is_none() {
-            let delay = (self.completion_cycles + self.interface_cycles).max(1);
+            let stages = (self.completion_cycles + self.interface_cycles).max(1);
             let event = due(self.part, COMPLETE, index);
-            wires.wheel.at(wires.now + delay, event);
+            wires.wheel.at(wires.done_at(stages), event);
         }
     }
 

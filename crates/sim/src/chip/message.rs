@@ -43,6 +43,16 @@ impl NetPacket {
         NetPacket { packet: Packet::Request(request), engine, served: (0, 0) }
     }
 
+    /// Its bytes between two chips.
+    #[inline]
+    pub const fn bytes(&self) -> u32 {
+        let payload = match &self.packet {
+            Packet::Request(request) => request.payload_bytes(),
+            Packet::Reply(reply) => reply.payload_bytes(),
+        };
+        (rackmem_abi::HEADER_BYTES + payload) as u32
+    }
+
     /// Number of the node that it goes to.
     pub const fn destination(&self) -> u16 {
         header(&self.packet).dst_nid
@@ -219,13 +229,7 @@ impl Payload {
             Payload::MemoryWrite { .. }
             | Payload::MemoryData { .. }
             | Payload::ThroughWrite { .. } => BLOCK_BYTES as u32,
-            Payload::Net(NetPacket { packet, .. }) => {
-                let payload = match packet {
-                    Packet::Request(request) => request.payload_bytes(),
-                    Packet::Reply(reply) => reply.payload_bytes(),
-                };
-                (rackmem_abi::HEADER_BYTES + payload) as u32
-            }
+            Payload::Net(packet) => packet.bytes(),
             Payload::Scratchpad(packet) => packet.payload_bytes(),
             Payload::Device(access) => u32::from(access.size),
             Payload::Work { .. } => rackmem_abi::WQ_ENTRY_BYTES as u32,

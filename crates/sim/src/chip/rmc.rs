@@ -75,7 +75,8 @@ pub struct Rmc {
     transfer: Option<Transfer>,
     unrolling: bool,
     loading: Vec<Loading>,
-    replies: VecDeque<Reply>,
+    /// Replies that wait, with the cycle in which the tail of each has come.
+    replies: VecDeque<(Reply, Cycle)>,
     stores: VecDeque<Store>,
     completion: Completion,
     unacknowledged: Vec<Unacknowledged>,
@@ -146,9 +147,9 @@ impl Rmc {
 
     /// The frontend has a WQ entry.
     pub fn accept(&mut self, qp: u16, slot: u16, work: Work, wires: &mut Wires) {
-        wires.probe.mark(ReadId { core: qp, slot }, Mark::AtBackend, wires.now);
+        wires.probe.mark(ReadId { core: qp, slot }, Mark::AtBackend, wires.head_at());
         // The last stage sends; the stages before it take a cycle each.
-        let ready_at = wires.now + self.rgp_cycles + self.interface_cycles;
+        let ready_at = wires.done_at(self.rgp_cycles + self.interface_cycles);
         self.arrived.push_back(Arrived { ready_at, qp, slot, work });
         self.unroll_at(ready_at, wires);
     }
@@ -168,13 +169,16 @@ impl Rmc {
         }
     }
 
-    /// A reply has come to the RCP.
-    pub fn reply(&mut self, reply: Reply, wires: &mut Wires) {
+    /// The head of a reply has come to the RCP; its tail has come, or will have, in cycle `tail_at`.
+    pub fn reply(&mut self, reply: Reply, tail_at: Cycle, wires: &mut Wires) {
         if let Some(read) = self.read_of(reply.header.tid) {
-            wires.probe.mark(read, Mark::AtRcp, wires.now);
+            wires.probe.mark(read, Mark::AtRcp, wires.head_at());
         }
-        self.replies.push_back(reply);
-        self.take_replies(wires);
+        if self.has_room() {
+            self.take_reply(&reply, wires.head_at(), tail_at, wires);
+        } else {
+            self.replies.push_back((reply, tail_at));
+        }
     }
 
     /// A home answers: operands for a request, or a store is done.
@@ -383,13 +387,13 @@ impl Rmc {
     /// Takes replies as long as their data find room.
     fn take_replies(&mut self, wires: &mut Wires) {
         while self.stores.len() < self.most_stores {
-            let Some(reply) = self.replies.pop_front() else { break };
-            self.take_reply(&reply, wires);
+            let Some((reply, tail_at)) = self.replies.pop_front() else { break };
+            self.take_reply(&reply, wires.now, tail_at, wires);
         }
     }
 
-    /// RCP backend: ITT, address, store (Fig. 4b).
-    fn take_reply(&mut self, reply: &Reply, wires: &mut Wires) {
+    /// RCP backend: ITT, address, store (Fig. 4b). The first three stages need the header alone.
+    fn take_reply(&mut self, reply: &Reply, begun_at: Cycle, tail_at: Cycle, wires: &mut Wires) {
         let tid = reply.header.tid;
         let Some(&entry) = self
             .itt
@@ -400,13 +404,13 @@ impl Rmc {
         };
         self.lines_out -= 1;
         let finished = self.itt.answer(tid, 1, reply.status);
-        let ready_at = wires.now + self.rcp_cycles;
+        let ready_at = (begun_at + self.rcp_cycles).max(tail_at);
         let bytes = reply.payload_bytes();
         if bytes == 0 {
             match finished {
                 // An error; other lines may have brought data.
                 Some(entry) if self.stores_left(tid) => self.held.push((tid, entry)),
-                Some(entry) => self.finish_after(self.rcp_cycles, entry, wires),
+                Some(entry) => self.finish_after(ready_at - wires.now, entry, wires),
                 None => {}
             }
         } else {

@@ -9,7 +9,7 @@ use rackmem_rmc::{Bounds, ContextTable, rrpp};
 use super::backends::pump;
 use super::block::Block;
 use super::layout::{BLOCK_BYTES, Line, Part, SEGMENT_LINE};
-use super::message::{NetPacket, Payload, VNET_REQUEST};
+use super::message::{NetPacket, VNET_REQUEST};
 use super::wires::Wires;
 use crate::coherence::{Message, Request, Response};
 use crate::engine::Cycle;
@@ -19,6 +19,8 @@ use crate::machine::Machine;
 #[derive(Clone, Copy, Debug)]
 struct Arrived {
     at: Cycle,
+    /// Cycle in which its access may begin.
+    ready_at: Cycle,
     request: NetRequest,
     engine: u16,
 }
@@ -83,12 +85,13 @@ impl Rrpp {
         }
     }
 
-    /// A request has come from the network.
-    pub fn receive(&mut self, request: NetRequest, engine: u16, wires: &mut Wires) {
+    /// The head of a request has come from the network; its tail will have in cycle `tail_at`.
+    pub fn receive(&mut self, request: NetRequest, engine: u16, tail_at: Cycle, wires: &mut Wires) {
         wires.counts.rrpp_requests += 1;
-        self.arrived.push_back(Arrived { at: wires.now, request, engine });
-        let ready = wires.now + self.request_cycles.max(1);
-        wires.wheel.at(ready, pump(Part::Port(self.number)));
+        // The stages need the header alone, the access that they begin has the data with it.
+        let ready_at = (wires.now + self.request_cycles.max(1)).max(tail_at);
+        self.arrived.push_back(Arrived { at: wires.now, ready_at, request, engine });
+        wires.wheel.at(ready_at, pump(Part::Port(self.number)));
     }
 
     /// Begins the next memory access if the port has room; whether there was one to begin.
@@ -97,7 +100,7 @@ impl Rrpp {
             return false;
         }
         match self.arrived.front() {
-            Some(next) if next.at + self.request_cycles <= wires.now => {
+            Some(next) if next.ready_at <= wires.now => {
                 let line = block_of(&next.request.header);
                 // Answers name their block only, and may overtake each other: the request would
                 // get another one's answer.
@@ -108,7 +111,9 @@ impl Rrpp {
             }
             _ => return false,
         }
-        let Some(Arrived { at, request, engine }) = self.arrived.pop_front() else { return false };
+        let Some(Arrived { at, request, engine, .. }) = self.arrived.pop_front() else {
+            return false;
+        };
         let header = request.header;
         let checked = rrpp::check(&header, self.nid, LINE_BYTES, &self.contexts);
         if checked.is_err() || matches!(header.op, Op::Nop | Op::Notify) {
@@ -131,7 +136,7 @@ impl Rrpp {
     pub fn wants_port(&self) -> Option<Cycle> {
         let next = self.arrived.front()?;
         let may = self.accesses.len() < self.capacity && self.blocked_by.is_none();
-        may.then_some(next.at + self.request_cycles)
+        may.then_some(next.ready_at)
     }
 
     pub fn response(&mut self, line: Line, response: Response<Block>, wires: &mut Wires) {
@@ -184,14 +189,13 @@ impl Rrpp {
         let bytes = reply.payload_bytes();
         let from = (request.offset % BLOCK_BYTES) as usize;
         reply.payload[..bytes].copy_from_slice(&block.to_bytes()[from..from + bytes]);
-        let done = wires.now + self.reply_cycles;
+        wires.counts.rrpp_lines += u64::from(bytes > 0);
+        let mut packet = NetPacket { packet: Packet::Reply(reply), engine, served: (0, 0) };
+        let done = wires.leaves_at(self.reply_cycles, &packet);
+        packet.served = (arrived_at, done);
         self.replies += 1;
         self.latency_cycles += done - arrived_at;
-        wires.counts.rrpp_lines += u64::from(bytes > 0);
-        let packet = Packet::Reply(reply);
-        let served = (arrived_at, done);
-        let packet = NetPacket { packet, engine, served };
-        wires.depart_after(self.reply_cycles, packet.destination(), Payload::Net(packet));
+        wires.depart_at(done, packet);
     }
 }
 

@@ -101,7 +101,7 @@ impl Tile {
                 ni.changed(line, complete, wires);
             }
             (Payload::Completion { qp, slot, status, bytes }, Some(ni)) => {
-                wires.probe.mark(ReadId { core: qp, slot }, Mark::AtFrontend, wires.now);
+                wires.probe.mark(ReadId { core: qp, slot }, Mark::AtFrontend, wires.head_at());
                 ni.front.complete(qp, slot, status, bytes, wires);
             }
             (other, _) => panic!("a tile got {other:?}"),
@@ -239,7 +239,7 @@ impl NiCache {
                 self.front.changed(line, complete, &mut self.cache, wires);
             }
             Payload::Completion { qp, slot, status, bytes } => {
-                wires.probe.mark(ReadId { core: qp, slot }, Mark::AtFrontend, wires.now);
+                wires.probe.mark(ReadId { core: qp, slot }, Mark::AtFrontend, wires.head_at());
                 self.front.complete(qp, slot, status, bytes, wires);
             }
             other => panic!("an NI cache got {other:?}"),

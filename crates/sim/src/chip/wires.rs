@@ -21,6 +21,7 @@ use crate::engine::{Cycle, Slab, Wheel};
 use crate::machine::Machine;
 use crate::measure::Histogram;
 use crate::noc::{self, Network};
+use crate::run::latency_cycles;
 use crate::scratchpad::Misuse;
 
 /// Something that happens at a certain cycle.
@@ -53,7 +54,7 @@ pub enum Event {
 /// Something that has left the chip for another one.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
-    /// Cycle in which it leaves; the time to the other node is added later.
+    /// Cycle in which its first flit leaves; the time to the other node is added later.
     pub cycle: Cycle,
     /// Number of the receiving node.
     pub to: u16,
@@ -106,6 +107,11 @@ pub struct Wires {
     pub wheel: Wheel<Event>,
     /// Messages in the network on chip; packets name them by index.
     pub letters: Slab<Letter>,
+    /// Cycles by which the head of the message that a part takes now has come before its tail; 0 if it has not come
+    /// through the network on chip.
+    pub ahead: u64,
+    /// The most cycles by which the head of a packet leaves the chip before its last flit has come.
+    pub most_ahead: u64,
     /// What has left for other chips.
     pub departures: Vec<Departure>,
     /// Frames of links that have left for other chips.
@@ -171,6 +177,8 @@ impl Wires {
             hops,
             wheel: Wheel::default(),
             letters: Slab::default(),
+            ahead: 0,
+            most_ahead: most_ahead(machine),
             departures: Vec::new(),
             frames: Vec::new(),
             interrupts: Vec::new(),
@@ -346,10 +354,47 @@ impl Wires {
         u64::from(self.hops[usize::from(src) * self.net.endpoints() + usize::from(dst)])
     }
 
+    /// When the head of the message that a part takes now has come. Flits count as coming without gaps, so that of a
+    /// packet which was held up on its way counts as later than it was.
+    #[inline]
+    pub fn head_at(&self) -> Cycle {
+        self.now - self.ahead
+    }
+
+    /// When so many stages of a network interface have done with the message that it takes now. They begin with the
+    /// head, which says what to do (Manycore NI Fig. 4); what they send needs the tail.
+    #[inline]
+    pub fn done_at(&self, stages: u64) -> Cycle {
+        (self.head_at() + stages).max(self.now)
+    }
+
+    /// Flits of a packet between chips, whose links are as wide as those on the chip.
+    #[inline]
+    pub fn flits_between(&self, packet: &NetPacket) -> u64 {
+        u64::from(packet.bytes().div_ceil(self.link_bytes))
+    }
+
+    /// When the first flit of a packet leaves the chip that so many stages make of the message which they take now:
+    /// they pass flits on as these come, so its last flit leaves no earlier than the last one has come.
+    #[inline]
+    pub fn leaves_at(&self, stages: u64, packet: &NetPacket) -> Cycle {
+        let ahead = (self.flits_between(packet) - 1).min(self.most_ahead);
+        (self.head_at() + stages).max(self.now - ahead)
+    }
+
     /// A request leaves the chip.
     pub fn depart(&mut self, packet: NetPacket) {
         self.counts.requests_out += 1;
-        self.depart_after(0, packet.destination(), Payload::Net(packet));
+        self.depart_at(self.leaves_at(0, &packet), packet);
+    }
+
+    /// The first flit of a packet leaves the chip in this cycle.
+    pub fn depart_at(&mut self, cycle: Cycle, packet: NetPacket) {
+        self.departures.push(Departure {
+            cycle,
+            to: packet.destination(),
+            payload: Payload::Net(packet),
+        });
     }
 
     /// Something leaves the chip in `delay` cycles.
@@ -363,6 +408,15 @@ fn all_hops(net: &Network) -> Vec<u8> {
     let pairs = endpoints.clone().flat_map(|src| endpoints.clone().map(move |dst| (src, dst)));
     let hops = |(src, dst)| net.topology().hops(noc::Order::Xy, src, dst).len() as u8;
     pairs.map(hops).collect()
+}
+
+/// [`Wires::most_ahead`]: the flits of a block behind its header, but less than packets are on their way.
+fn most_ahead(machine: &Machine) -> u64 {
+    if !machine.ni.placement.can_be_mirrored() {
+        return 0;
+    }
+    let behind = (BLOCK_BYTES as u32).div_ceil(machine.noc.link_bytes);
+    u64::from(behind).min(latency_cycles(machine).saturating_sub(1))
 }
 
 /// The class of a message, by which some routings choose its way (Manycore NI §4.3).

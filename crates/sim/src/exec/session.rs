@@ -337,7 +337,7 @@ impl Session {
 
     /// Delivers the notices of all drivers to all others: node by node, so that the order is always the same.
     fn pass_notices(&mut self) {
-        let Rack { nodes, latency_cycles, is_mirrored } = &mut self.rack;
+        let Rack { nodes, latency_cycles, is_mirrored, .. } = &mut self.rack;
         for number in nodes.numbers() {
             let notices = std::mem::take(&mut nodes[number].system.device.outbox);
             // The mirror image is the other one of two.

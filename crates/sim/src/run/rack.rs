@@ -1,8 +1,9 @@
 //! Chips in full detail, and the fabric between them: every two are equally far apart.
 //!
 //! A packet from a chip reaches another one a fabric latency later, so for that long, an epoch, the chips do
-//! not see each other: threads simulate them side by side, and the packets travel in between, in the order of
-//! the chips' numbers. The result does not depend on the threads.
+//! not see each other (for less where the head of a packet leaves before its tail is known): threads simulate
+//! them side by side, and the packets travel in between, in the order of the chips' numbers. The result does not
+//! depend on the threads.
 //!
 //! The remote ends of a chip that is alone are its mirror image: for each request that leaves, the same
 //! request arrives from outside, and the answer to the one takes as long as this chip's RRPPs take for the
@@ -53,6 +54,8 @@ impl Node for Chip {
 pub struct Rack<N = Chip> {
     pub(crate) nodes: Crew<N>,
     pub(crate) latency_cycles: Cycle,
+    /// Cycles for which nodes do not see each other.
+    epoch_cycles: Cycle,
     /// Whether the other ends are the only node's mirror image (Manycore NI §5).
     pub(crate) is_mirrored: bool,
 }
@@ -173,23 +176,25 @@ pub(crate) fn threads(machine: &Machine) -> usize {
 
 impl<N: Node> Rack<N> {
     pub(crate) fn of(
-        nodes: Vec<N>,
+        mut nodes: Vec<N>,
         latency_cycles: Cycle,
         threads: usize,
         is_mirrored: bool,
     ) -> Rack<N> {
+        let ahead = nodes.first_mut().map_or(0, |node| node.chip().wires.most_ahead);
+        let epoch_cycles = latency_cycles - ahead;
         let mut nodes = Crew::new(nodes, threads, simulate);
         for number in nodes.numbers() {
             let turn = nodes.turn(number);
             nodes[number].take_turn(turn);
         }
-        Rack { nodes, latency_cycles, is_mirrored }
+        Rack { nodes, latency_cycles, epoch_cycles, is_mirrored }
     }
 
     /// Simulates all nodes from cycle `next` on for an epoch, or up to and including cycle `end` if that is
     /// less; then lets their packets travel. Returns the last cycle.
     pub(crate) fn epoch(&mut self, next: Cycle, end: Cycle) -> Cycle {
-        let last = end.min(next.saturating_add(self.latency_cycles - 1));
+        let last = end.min(next.saturating_add(self.epoch_cycles - 1));
         self.nodes.advance(last);
         self.exchange();
         last

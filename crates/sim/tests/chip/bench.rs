@@ -94,7 +94,7 @@ impl Bench {
         self.see_accesses();
         for Departure { cycle, payload, .. } in std::mem::take(&mut self.chip.wires.departures) {
             let Payload::Net(packet) = payload else { panic!("{payload:?} left the chip") };
-            self.depart(cycle - now, packet);
+            self.depart(cycle + self.network_cycles - now, packet);
         }
     }
 
@@ -181,7 +181,6 @@ impl Bench {
 
     /// A packet leaves the chip, for a stranger or into the mirror.
     fn depart(&mut self, delay: u64, packet: NetPacket) {
-        let delay = delay + self.network_cycles;
         let (now, engine) = (self.now(), packet.engine);
         let reflected = packet.reflected();
         match (packet.packet, reflected.packet) {

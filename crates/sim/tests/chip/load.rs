@@ -26,7 +26,7 @@ fn mean_latency(report: &Report) -> f64 {
 fn full_queues_hold_what_they_let_through_times_its_latency() {
     for (placement, entries, outstanding) in [
         ("edge", 16, 16.0),
-        ("split", 32, 32.0),
+        ("split", 16, 16.0),
         ("per-tile", 16, 16.0),
         ("numa", 16, 1.0),
         ("uncached", 16, 16.0),

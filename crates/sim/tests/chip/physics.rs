@@ -97,9 +97,10 @@ fn a_remote_load_is_the_sum_of_its_parts() {
             let machine = one_read(&[NUMA, tiles, few], warm);
             let way = way(&machine, warm);
             let noc = &machine.noc;
-            // A packet's tail is a cycle behind its head for each further flit: 5 flits with a
-            // block, 2 with a header of the fabric, 6 with both.
-            let tails = (2 - 1) + (5 - 1) + (6 - 1) + if warm { 0 } else { 5 - 1 };
+            // A packet's tail is a cycle behind its head for each further flit: 2 flits with a header of
+            // the fabric, 6 with a block too, 5 with a block from memory. The RRPP passes the flits of the
+            // home's answer on as they come.
+            let tails = (2 - 1) + (6 - 1) + if warm { 0 } else { 5 - 1 };
             // Injection, first router and ejection; then links.
             let router = 2;
             let message = u64::from(noc.injection_cycles + noc.ejection_cycles) + router;
@@ -116,6 +117,32 @@ fn a_remote_load_is_the_sum_of_its_parts() {
             assert!(found.abs_diff(expected) <= 2, "{tiles}, {warm}: {found}, not {expected}");
         }
     }
+}
+
+/// Stages begin with the head of a packet, and what they send waits for its tail.
+#[test]
+fn interfaces_begin_with_the_head() {
+    let stage = |settings: &[&str], name: &str| {
+        let report = run(&one_read(settings, true), &Options::default()).expect("a run");
+        let stage = report.breakdown.iter().find(|stage| stage.name == name).expect("a stage");
+        stage.mean_cycles
+    };
+    // A WQ entry of two flits and a reply of six cross the same chip.
+    let crossing = stage(&["ni.placement=split"], "to_backend");
+    assert_eq!(stage(&["ni.placement=per-tile"], "to_rcp"), crossing);
+    // A request of two flits leaves the chip as one of its own, which is behind the header on chip.
+    assert_eq!(stage(&["ni.placement=per-tile"], "to_edge"), crossing + 1.0);
+    // The backend of four stages has the last flit five cycles after the first one, then come two stages.
+    let rcp = |cycles: u32| {
+        stage(&["ni.placement=per-tile", &format!("ni.rcp_backend_cycles={cycles}")], "rcp")
+    };
+    let rest = rcp(5);
+    assert_eq!([2, 4, 6, 8].map(rcp), [rest, rest, rest + 1.0, rest + 3.0]);
+    // The same between chips, with five flits.
+    let backend = |cycles: u32| {
+        stage(&["ni.placement=split", &format!("ni.rcp_backend_cycles={cycles}")], "rcp_backend")
+    };
+    assert_eq!([2, 4, 5].map(backend), [4.0, 4.0, 5.0]);
 }
 
 /// The latency of memory is that of its commands and its controller. Crossing to the channel's clock
