@@ -100,7 +100,10 @@ fn a_field_out_of_bounds_is_named() {
     let path = folder.path().join("here");
     let whole = Parts::of(&checkpoint);
     assert!(whole.read(&path).is_ok());
-    let (huge, file) = (1u64 << 60, json!({"kind": "Device", "size": 0, "inode": 1}));
+    let (huge, file) = (
+        1u64 << 60,
+        json!({"kind": "Device", "size": 0, "inode": 1, "permissions": 0o600, "links": 1}),
+    );
     let file = |open: Value| json!({"open": open, "flags": 2, "status": file});
     let own =
         |interest| json!({"Epoll": {"4": {"file": interest, "events": 1, "data": 0, "seen": 0}}});

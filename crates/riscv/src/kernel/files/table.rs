@@ -135,8 +135,12 @@ impl Table {
         require(descriptors.len() <= MOST_FILES, || {
             format!("descriptors: has more than {MOST_FILES} entries")
         })?;
-        require(files.len() <= MOST_OPEN && kept.len() <= MOST_OPEN, || {
-            format!("files: has more than {MOST_OPEN} entries, or kept has")
+        require(files.len() <= MOST_OPEN, || format!("files: has more than {MOST_OPEN} entries"))?;
+        require(kept.is_sorted_by(|a, b| a < b), || {
+            "kept: has a file twice, or not in order".to_owned()
+        })?;
+        require(kept.iter().all(|file| files.contains_key(file)), || {
+            "kept: has a file that is not open".to_owned()
         })?;
         for (at, slot) in descriptors.iter().enumerate() {
             require(slot.is_none_or(|slot| files.contains_key(&slot.file)), || {
