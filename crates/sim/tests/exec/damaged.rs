@@ -211,6 +211,7 @@ fn a_field_out_of_bounds_is_named() {
             "kernel.shared.regions[1]",
         ),
         ("nodes/0/kernel/files/table/kept", json!(vec![0; 2000]), "kernel.files.table.kept"),
+        ("nodes/0/kernel/files/table/kept", json!([99]), "kernel.files.table.kept"),
         ("nodes/0/kernel/files/table/last", json!(0), "kernel.files.table.last"),
         ("nodes/0/kernel/files/table/last", json!(u32::MAX), "kernel.files.table.last"),
         (

@@ -221,6 +221,7 @@ pub const USES: &[One] = &[
         "cache-integrated",
         &[],
     ),
+    long(1, &["fft", "--n", "64", "--cores", "2", "--mechanism", "dma"], "cache-integrated", &[]),
     long(1, &["sync_bench", "--lock", "lockbox", "--cores", "4"], "cache-integrated", &[]),
     program(
         2,
