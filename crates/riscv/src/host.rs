@@ -19,6 +19,9 @@ pub use folder::{FOLDER, plain};
 use folder::{Folder, Lost, Place};
 use names::{check_kind, is_folders, permitted};
 
+/// Mapped parts of libraries whose functions are known by name.
+pub const MOST_PARTS: usize = 256;
+
 /// Destination of a program's standard output and standard error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Output {
@@ -180,7 +183,7 @@ impl LocalHost {
         };
         let root = libraries.root().display().to_string();
         let read = libraries.linker(name);
-        let read = read.and_then(|path| read_object(&path).map(|bytes| (path, bytes)));
+        let read = read.and_then(|path| read_object(&path, 1 << 30).map(|bytes| (path, bytes)));
         let (path, bytes) = read.map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::NotFound => {
@@ -194,11 +197,15 @@ impl LocalHost {
         Ok(bytes)
     }
 
-    /// `symbols` and those of libraries that are mapped.
+    /// `symbols` and those of libraries that are mapped: of [`MOST_PARTS`] of them, and of so many bytes of files, as a
+    /// program may map a large one again and again.
     pub fn symbols_with(&self, symbols: &Symbols, code: &[Code]) -> Symbols {
-        code.iter().fold(symbols.clone(), |symbols, Code { pages, offset, name }| {
+        let mut left_bytes = 256 << 20;
+        code.iter().take(MOST_PARTS).fold(symbols.clone(), |symbols, part| {
+            let Code { pages, offset, name } = part;
             let place = self.folder.resolve(name, true).ok();
-            let bytes = place.and_then(|place| read_object(&place.path).ok());
+            let bytes = place.and_then(|place| read_object(&place.path, left_bytes).ok());
+            left_bytes -= bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
             let own = bytes.map(|bytes| elf::symbols_of(&bytes, pages.clone(), *offset));
             own.map_or_else(|| symbols.clone(), |own| symbols.with(own))
         })
@@ -366,13 +373,11 @@ fn is_probed(name: &str) -> bool {
     PROBED.iter().any(|probed| Path::new(name).starts_with(probed))
 }
 
-/// The bytes of a library.
-fn read_object(path: &Path) -> io::Result<Vec<u8>> {
-    /// More than any library has, with all that debuggers need.
-    const LARGEST: u64 = 1 << 30;
+/// The bytes of a library, if there are so many at most.
+fn read_object(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let found = fs::metadata(path)?;
     // To open a pipe could wait for ever.
-    match found.is_file() && found.len() <= LARGEST {
+    match found.is_file() && found.len() <= most_bytes {
         true => fs::read(path),
         false => Err(io::Error::other("no regular file of a library's size")),
     }
@@ -510,9 +515,11 @@ impl Host for LocalHost {
         }
     }
 
-    fn permit(&mut self, file: &File, permissions: u32) -> io::Result<()> {
+    fn permit(&mut self, name: &str, file: &File, permissions: u32) -> io::Result<()> {
         self.await_earlier();
-        match self.folder.is_own(file) {
+        // The folder of libraries may be in the run's folder.
+        let is_library = self.folder.resolve(name, true).is_ok_and(|place| place.is_library);
+        match self.folder.is_own(file) && !is_library {
             true => file.set_permissions(permitted(permissions)),
             false => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
         }

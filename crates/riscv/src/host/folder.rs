@@ -26,7 +26,7 @@ pub(super) struct Place {
     /// Whether it is in the run's folder, where files may be written.
     pub is_own: bool,
     /// Whether it was found in the folder of libraries.
-    is_library: bool,
+    pub is_library: bool,
 }
 
 /// Reasons why a name has no place.

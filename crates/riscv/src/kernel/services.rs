@@ -56,8 +56,8 @@ pub trait Host {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    /// Gives an open file other permissions.
-    fn permit(&mut self, _file: &File, _permissions: u32) -> io::Result<()> {
+    /// Gives an open file other permissions, which was opened by this name.
+    fn permit(&mut self, _name: &str, _file: &File, _permissions: u32) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 

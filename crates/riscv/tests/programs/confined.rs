@@ -228,7 +228,7 @@ fn permissions_are_those_of_the_owner_and_give_no_rights_of_others() {
     let error = permit(&mut rig, &outside, 0o600).expect_err("it is only read");
     assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
     let Ok(Opened::File(file, _)) = rig.host.open(&outside, READ) else { panic!("it is allowed") };
-    assert!(rig.host.permit(&file, 0o600).is_err());
+    assert!(rig.host.permit(&outside, &file, 0o600).is_err());
     assert!(permit(&mut rig, FOLDER, 0).is_err());
 
     permit(&mut rig, "/rackmem/in", 0o400).expect("it is ours");
@@ -242,6 +242,6 @@ fn permissions_are_those_of_the_owner_and_give_no_rights_of_others() {
     let permissions = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode();
     assert_eq!(permissions(&path) & 0o7777, 0o400);
     fs::rename(&path, path.with_file_name("new")).expect("it is ours");
-    rig.host.permit(&file, 0o640).expect("an open file is ours by whichever name");
+    rig.host.permit("/rackmem/in", &file, 0o640).expect("an open file is ours by whichever name");
     assert_eq!(permissions(&path.with_file_name("new")) & 0o7777, 0o640);
 }

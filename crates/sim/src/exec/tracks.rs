@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub use crate::cpu::{Call, Slice, Tally, What};
 use crate::cpu::{Room, Slices, Track};
 use crate::engine::Cycle;
-use rackmem_riscv::host::LocalHost;
+use rackmem_riscv::host::{LocalHost, MOST_PARTS};
 use rackmem_riscv::kernel::Code;
 use rackmem_riscv::{Hart, Symbols};
 
@@ -133,13 +133,18 @@ impl Recorder {
         self.threads.insert(number, (id, Some(Box::new(track))));
     }
 
+    /// Whether it may learn the functions of more parts of libraries.
+    pub(super) const fn may_learn(&self) -> bool {
+        self.libraries.len() < MOST_PARTS
+    }
+
     /// Learns the functions of libraries that have been loaded; those of others that are gone stay, as they are in
     /// tracks. Gives all, if there are more.
     pub(super) fn learn(&mut self, code: Vec<Code>, host: &LocalHost) -> Option<Arc<Symbols>> {
         let place = |code: &Code| (code.pages.start, code.offset, code.name.clone());
         let known: Vec<_> = self.libraries.iter().map(place).collect();
-        let fresh: Vec<Code> =
-            code.into_iter().filter(|code| !known.contains(&place(code))).collect();
+        let fresh = code.into_iter().filter(|code| !known.contains(&place(code)));
+        let fresh: Vec<Code> = fresh.take(MOST_PARTS - known.len()).collect();
         if fresh.is_empty() {
             return None;
         }

@@ -106,7 +106,11 @@ impl Files {
         if let Some(Open::File(file)) = self.table.by_number(file)
             && theirs != bytes
         {
-            file.write_at(bytes, offset)?;
+            // What a mapping has goes to its place, however the file was opened.
+            let appends = file.set_append(false)?;
+            let written = file.write_at(bytes, offset);
+            file.set_append(appends)?;
+            written?;
         }
         Ok(())
     }

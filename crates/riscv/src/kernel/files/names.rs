@@ -206,7 +206,9 @@ impl Files {
             _ => None,
         };
         context.host.change(&change)?;
-        if let Some((from, to)) = moved.zip(context.host.enter(&to).ok()) {
+        if let Some(from) = moved
+            && let Ok(to) = context.host.enter(&to)
+        {
             self.follow_folders(&from, &to);
         }
         if number == number::MKDIRAT {

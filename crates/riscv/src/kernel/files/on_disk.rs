@@ -74,7 +74,7 @@ impl OnDisk {
             file.set_len(size_bytes)?;
         }
         if writes && status.permissions != permissions {
-            host.permit(&file, permissions)?;
+            host.permit(&self.name, &file, permissions)?;
         }
         file.seek(SeekFrom::Start(position))?;
         self.file = Some(file);

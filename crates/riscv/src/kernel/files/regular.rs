@@ -47,12 +47,16 @@ impl Regular {
         }
     }
 
-    /// Whether all that is written goes to its end.
-    pub(super) fn set_append(&self, appends: bool) -> io::Result<()> {
-        let Regular::Disk(file) = self else { return Ok(()) };
+    /// Sets whether all that is written goes to its end. Returns whether it did so before.
+    pub(super) fn set_append(&self, appends: bool) -> io::Result<bool> {
+        let Regular::Disk(file) = self else { return Ok(false) };
         let mut flags = fcntl_getfl(&**file)?;
-        flags.set(OFlags::APPEND, appends);
-        Ok(fcntl_setfl(&**file, flags)?)
+        let did = flags.contains(OFlags::APPEND);
+        if did != appends {
+            flags.set(OFlags::APPEND, appends);
+            fcntl_setfl(&**file, flags)?;
+        }
+        Ok(did)
     }
 
     /// The next byte to be read or written.

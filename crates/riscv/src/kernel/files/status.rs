@@ -149,7 +149,9 @@ impl Files {
         let permissions = mode as u32 & PERMISSIONS;
         let OpenFile { open, status, .. } = self.table.file(descriptor)?;
         match open {
-            Open::File(Regular::Disk(file)) => context.host.permit(file, permissions)?,
+            Open::File(Regular::Disk(file)) => {
+                context.host.permit(file.name(), file, permissions)?;
+            }
             Open::Folder(name, ..) if is_ours(name) => return Err(Errno::PERM),
             Open::Folder(name, ..) => {
                 context.host.change(&Change::Permit { name, permissions, follow: false })?;

@@ -83,6 +83,20 @@ int main(int argc, char **argv)
     printf("cut: %d %d %d\n", map[PAGE + 1], map[PAGE + 2], map[2 * PAGE]);
     errors(file, map);
 
+    // What is mapped goes to its place, also where writes append.
+    int appends = open("appended", O_RDWR | O_CREAT | O_APPEND, 0600);
+    if (write(appends, "0123456789", 10) != 10)
+        return 1;
+    char *log = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, appends, 0);
+    log[0] = 'X';
+    munmap(log, PAGE);
+    if (write(appends, "end", 3) != 3)
+        return 1;
+    printf("read %zd\n", pread(appends, text, sizeof text, 0));
+    show("appended", text, 13);
+    close(appends);
+    unlink("appended");
+
     // It lasts without the descriptor, grows and moves.
     close(file);
     strcpy(map + 3 * PAGE, "last page");

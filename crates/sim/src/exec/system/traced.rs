@@ -136,7 +136,9 @@ impl System {
 
     /// Learns the functions of libraries that the program has loaded since the last time.
     pub(super) fn note_libraries(&mut self, chip: &mut Chip) {
-        let Some(recorder) = &mut self.recorder else { return };
+        let Some(recorder) = self.recorder.as_mut().filter(|recorder| recorder.may_learn()) else {
+            return;
+        };
         let Some(symbols) = recorder.learn(self.kernel.code(), &self.host) else { return };
         let cores = chip.tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut());
         for track in cores.filter_map(|cpu| cpu.track().as_mut()) {
