@@ -102,7 +102,8 @@ impl Lab {
             other => panic!("no checkpoint of {name}: {other:?}"),
         };
         let mut head: Value = serde_json::from_str(checkpoint.parts().0).unwrap();
-        let status = json!({"kind": "Device", "size": 0, "inode": 1});
+        let status =
+            json!({"kind": "Device", "size": 0, "inode": 1, "permissions": 0o600, "links": 1});
         let table = &mut head["nodes"][0]["kernel"]["files"]["table"];
         // What the program does not use.
         for (number, open) in [
