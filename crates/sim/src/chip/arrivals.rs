@@ -46,7 +46,7 @@ impl Chip {
                 return;
             }
             let Some(taken) = self.wires.net.take_timed(endpoint, vnet) else { return };
-            // What has waited for room is there in full.
+            // All flits of a packet that has waited for room have come.
             if taken.arrived == self.wires.now {
                 self.wires.ahead = u64::from(taken.packet.flits) - 1;
             }

@@ -45,7 +45,7 @@ pub(super) fn cycles(args: &TraceArgs, machine: &Machine, begin: u64) -> (u64, u
 /// That something can be recorded of a run that begins with the cycle `begin`.
 ///
 /// # Errors
-/// What is to be recorded is before it.
+/// The window ends before that cycle.
 pub(super) fn check(args: &TraceArgs, machine: &Machine, begin: u64) -> Result<()> {
     let (from, to) = cycles(args, machine, begin);
     match args.trace.is_some() && to <= begin {

@@ -106,7 +106,7 @@ impl Files {
         if let Some(Open::File(file)) = self.table.by_number(file)
             && theirs != bytes
         {
-            // What a mapping has goes to its place, however the file was opened.
+            // A mapping writes at its offset, even if the file was opened to append.
             let appends = file.set_append(false)?;
             let written = file.write_at(bytes, offset);
             file.set_append(appends)?;

@@ -83,7 +83,7 @@ int main(int argc, char **argv)
     printf("cut: %d %d %d\n", map[PAGE + 1], map[PAGE + 2], map[2 * PAGE]);
     errors(file, map);
 
-    // What is mapped goes to its place, also where writes append.
+    // A mapping writes at its offset, even if the file was opened to append.
     int appends = open("appended", O_RDWR | O_CREAT | O_APPEND, 0600);
     if (write(appends, "0123456789", 10) != 10)
         return 1;
