@@ -3,11 +3,14 @@
  * Machines with ni.placement = "window" or "bridge" have it; programs are executed there by
  * `rackmem sim exec`.
  *
- * Node n borrows all the memory that node n + 1 lends, the last node that of the first. The leases
- * are made before programs begin, so that each piece of memory has one borrower. Programs use it by
- * loads and stores. Caches of borrower and lender are not kept coherent: data in the borrower's
- * caches may differ from the lender's memory. So system calls other than these functions refuse its
- * addresses (EFAULT), unless it is the heap (window.heap), which has no other user.
+ * Each node lends the end of its memory (window.lent_bytes), in pieces of which each has one
+ * borrower. A borrower asks while it runs: the operating systems exchange messages, and the call
+ * returns when the memory is there. What was borrowed stays so to the end of the run. With
+ * window.heap node n has all that node n + 1 lends before programs begin, the last node that of
+ * the first. Programs use borrowed memory by loads and stores. Caches of borrower and lender are
+ * not kept coherent: data in the borrower's caches may differ from the lender's memory. So system
+ * calls other than these functions refuse its addresses (EFAULT), unless the operating system has
+ * borrowed it for itself (window.heap, window.plug_bytes): then it has no other user.
  *
  * Functions return 0 or more, or a negative errno of Linux; -38 (ENOSYS): there is no such device.
  */
@@ -24,8 +27,12 @@ enum {
     WINDOW_CALL_COPY = 0x52414323,
     WINDOW_CALL_CARD = 0x52414324,
     WINDOW_CALL_PAIR = 0x52414325,
+    WINDOW_CALL_ASK = 0x52414326,
     WINDOW_CALL_WAIT = 0x52414307
 };
+
+/* As a lender: whichever other node has enough; the next one is asked first. */
+#define WINDOW_ANY UINT32_MAX
 
 /* Memory of another node, or for one. */
 typedef struct window_memory {
@@ -77,14 +84,26 @@ static inline int64_t window_call_(uint64_t number, uint64_t first, uint64_t sec
 #endif
 }
 
-/* Maps the memory that the node borrows. -22 (EINVAL): the heap is borrowed already
- * (window.heap). */
+/*
+ * Borrows so many bytes of a node, rounded up to pages, and maps them (DEOI, section III).
+ * -12 (ENOMEM): nobody that was asked has as much left, or this node's window has not.
+ * -28 (ENOSPC): no slot is left in the address mapping table. -6 (ENXIO): there is no such other
+ * node. -14 (EFAULT), -22 (EINVAL).
+ */
+static inline int64_t window_ask(uint64_t bytes, uint32_t lender, window_memory *out)
+{
+    return window_call_(WINDOW_CALL_ASK, bytes, lender, (uint64_t)(uintptr_t)out, 0);
+}
+
+/* Borrows all that node n + 1 lends, and maps it; the same again if it is asked once more.
+ * -12 (ENOMEM): others have a part of it. -22 (EINVAL): it is the heap already (window.heap). */
 static inline int64_t window_borrow(window_memory *out)
 {
     return window_call_(WINDOW_CALL_BORROW, (uint64_t)(uintptr_t)out, 0, 0, 0);
 }
 
-/* Maps the memory that the node lends; `node` is not set. */
+/* Maps the memory that the node lends; `node` is not set. -16 (EBUSY): an operating system has
+ * borrowed a part of it for itself. */
 static inline int64_t window_lent(window_memory *out)
 {
     return window_call_(WINDOW_CALL_LENT, (uint64_t)(uintptr_t)out, 0, 0, 0);

@@ -258,6 +258,53 @@ static int heap(const test *t)
     return write(STDOUT_FILENO, text, strlen(text)) > 0 ? PROGRAM_OK : PROGRAM_FAILED;
 }
 
+/* ---- Memory that is asked for --------------------------------------------------------------- */
+
+enum { MOST_PIECES = 32, PIECE_BYTES = 64 << 10, OTHERS_NS = 5000000 };
+
+static int ask_wrongly(uint32_t lender)
+{
+    window_memory piece;
+    if (window_ask(PIECE_BYTES, (uint32_t)program_nid(), &piece) != -6
+        || window_ask(PIECE_BYTES, (uint32_t)program_nodes(), &piece) != -6)
+        return program_failed(NAME, "a node that is no other one was asked");
+    if (window_ask(0, lender, &piece) != -22 || window_ask(UINT64_MAX, lender, &piece) != -22)
+        return program_failed(NAME, "no bytes, or all there could be, were asked for");
+    if (window_ask((uint64_t)1 << 40, lender, &piece) != -12)
+        return program_failed(NAME, "more was lent than a window holds");
+    return PROGRAM_OK;
+}
+
+/* All nodes but the lender ask it for pieces until it has none left. Each piece has one user. */
+static int ask(const test *t, uint32_t lender)
+{
+    volatile uint64_t *pieces[MOST_PIECES];
+    uint64_t count = PIECE_BYTES / sizeof(uint64_t), round = (uint64_t)program_nid() * MOST_PIECES;
+    int64_t error = 0;
+    unsigned got = 0;
+    if (ask_wrongly(lender) != PROGRAM_OK)
+        return PROGRAM_FAILED;
+    for (; got < MOST_PIECES; got++) {
+        window_memory piece;
+        error = window_ask(PIECE_BYTES - 8, lender, &piece);
+        if (error < 0)
+            break;
+        if (piece.bytes != PIECE_BYTES || piece.node != lender)
+            return program_failed(NAME, "piece %u is another one than was asked for", got);
+        pieces[got] = (volatile uint64_t *)(uintptr_t)piece.address;
+        fill(pieces[got], count, round + got);
+    }
+    if (error != -12)
+        return program_failed(NAME, "a lender that has nothing left answers %" PRId64, error);
+    nanosleep(&(struct timespec){.tv_nsec = OTHERS_NS}, NULL);
+    forget(t);
+    for (unsigned i = 0; i < got; i++)
+        if (compare("what was stored in a piece", pieces[i], count, round + i) != PROGRAM_OK)
+            return PROGRAM_FAILED;
+    printf("PASS asked %u\n", got);
+    return program_flush(NAME);
+}
+
 /* ---- Node 1 -------------------------------------------------------------------------------- */
 
 static int lender(const test *t)
@@ -276,17 +323,23 @@ int main(int argc, char **argv)
 {
     test t = {.llc_bytes = 2 << 20, .bytes = 32 << 10, .has_engine = true};
     bool no_dma = false, on_heap = false;
+    uint64_t asked = WINDOW_ANY;
     const option options[] = {
         {"llc-bytes", OPTION_BYTES, &t.llc_bytes, "N", "last-level cache (2M)", 1 << 12, 1 << 30},
         {"bytes", OPTION_BYTES, &t.bytes, "N", "bytes that are written (32K)", 1 << 12, 1 << 24},
         {"heap", OPTION_FLAG, &on_heap, NULL, "the heap is borrowed (window.heap)", 0, 0},
         {"no-dma", OPTION_FLAG, &no_dma, NULL, "the machine has no DMA engine", 0, 0},
+        {"ask", OPTION_NUMBER, &asked, "NODE", "all others borrow of it while they run", 0, 1 << 10},
         {0},
     };
     const command_line line = {NAME, "[options]", about, options, NULL};
     int status = options_parse(&line, argc, argv);
     if (status != OPTIONS_GO_ON)
         return status;
+    if (asked != WINDOW_ANY) {
+        t.own = node_own(NAME, 4 * t.llc_bytes);
+        return t.own && (uint64_t)program_nid() != asked ? ask(&t, (uint32_t)asked) : PROGRAM_OK;
+    }
     if (program_nodes() != 2)
         return program_failed(NAME, "is for two nodes; use -n 2");
     t.has_engine = !no_dma;

@@ -149,9 +149,13 @@ static bool get(cache *c, const run *r, uint64_t key, counts *n)
 
 static int borrow(cache *c, const run *r)
 {
-    c->borrowed = node_borrow(NAME, r->borrowed_bytes);
+    window_memory memory = {0};
+    int64_t error = window_ask(r->borrowed_bytes, WINDOW_ANY, &memory);
+    if (error < 0)
+        return program_failed(NAME, "cannot borrow %" PRIu64 " bytes: %s", r->borrowed_bytes, strerror((int)-error));
+    c->borrowed = (char *)(uintptr_t)memory.address;
     c->items += (uint32_t)(r->borrowed_bytes / c->item_bytes);
-    return c->borrowed ? PROGRAM_OK : PROGRAM_FAILED;
+    return PROGRAM_OK;
 }
 
 static int make(cache *c, const run *r)

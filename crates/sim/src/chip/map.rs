@@ -24,7 +24,7 @@ pub struct AddressMap {
     memory_lines: Line,
     has_window: bool,
     /// Blocks of the window that are borrowed: others are not fetched.
-    pub borrowed: Range<Line>,
+    borrowed: Vec<Range<Line>>,
     /// Whether stores to borrowed memory go through, and if so, whether copies stay.
     through: Option<Stay>,
     /// Stores to lines from this one on take a way of their own, if the machine has such.
@@ -52,8 +52,13 @@ impl AddressMap {
             (None, None) if machine.ni.placement == Placement::Bridge => devices,
             (None, None) => Line::MAX,
         };
-        let borrowed = memory_lines..memory_lines;
+        let borrowed = Vec::new();
         AddressMap { memory_lines, has_window, borrowed, through, special_from, regions }
+    }
+
+    /// These addresses of the window are borrowed from now on.
+    pub fn borrow(&mut self, block: Range<u64>) {
+        self.borrowed.push(block.start / BLOCK_BYTES..block.end / BLOCK_BYTES);
     }
 
     /// Whether a block is another node's memory.
@@ -65,7 +70,7 @@ impl AddressMap {
     /// Whether a block is memory that is there.
     #[inline]
     pub fn is_memory(&self, line: Line) -> bool {
-        line < self.memory_lines || self.borrowed.contains(&line)
+        line < self.memory_lines || self.borrowed.iter().any(|block| block.contains(&line))
     }
 
     /// Whether stores to a block go through to its lender, and what then happens to a copy.

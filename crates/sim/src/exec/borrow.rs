@@ -1,16 +1,21 @@
 //! The driver of borrowed memory, of the DMA engine beside it (TSM §2.1) and of a borrowed network interface card
 //! (DEOI §III), as programs call it: `include/window.h` has the calls.
 //!
-//! Lenders and borrowers are paired before programs begin: node `n` borrows all that node `n + 1` lends,
-//! the last node borrows of the first. So each piece of memory has one borrower, and each card one user.
+//! Programs borrow while they run ([`lease`]): of a node that they name, of any that has enough, or all that node
+//! `n + 1` lends. A machine with `window.heap` has made the last kind of lease before programs begin. Each piece of
+//! memory has one borrower. Cards are paired before programs begin: node `n` uses that of node `n + 1`, the last node
+//! that of the first.
+
+pub mod lease;
 
 use std::ops::Range;
 
 use rackmem_riscv::kernel::Kernel;
 use rackmem_riscv::space::{PAGE, Permissions};
-use rackmem_rmc::amt::Target;
+use rackmem_rmc::amt::{Refused, Target};
 
-use super::device::{Answer, EFAULT, EINVAL, ENODEV, ENOMEM, ENOSPC, ENOSYS, Result, put};
+use self::lease::{Lease, Message, Outcome, Pool, Purpose, Requests, Waiting};
+use super::device::{Answer, EFAULT, EINVAL, ENODEV, ENOMEM, ENOSPC, ENOSYS, ENXIO, Result, put};
 use super::pages::{Pages, User};
 use crate::chip::Chip;
 use crate::chip::bridge::device_base;
@@ -18,6 +23,8 @@ use crate::chip::card::REGISTERS_BYTES;
 use crate::chip::layout::BLOCK_BYTES;
 use crate::chip::ni::Ni;
 use crate::chip::pairs::{ENTRY_BYTES, Rings};
+use crate::engine::Cycle;
+use crate::figures::Figures;
 use crate::interconnect::EndPoint;
 use crate::machine::Machine;
 use crate::machine::spec::Placement;
@@ -26,14 +33,18 @@ use crate::window::dma::{DESCRIPTOR_BYTES, Descriptor, Engine};
 
 /// The first of the driver's calls, and how many there are.
 const FIRST_CALL: u64 = 0x5241_4320;
-const CALLS: u64 = 6;
+const CALLS: u64 = 7;
+
+/// As a lender: any other node.
+const ANY: u64 = u32::MAX as u64;
 
 const EAGAIN: i64 = 11;
 const EBUSY: i64 = 16;
 
 /// The name of a call of the driver.
 pub fn call_name(number: u64) -> Option<&'static str> {
-    const NAMES: [&str; CALLS as usize] = ["borrow", "lent", "engine", "copy", "card", "pair"];
+    const NAMES: [&str; CALLS as usize] =
+        ["borrow", "lent", "engine", "copy", "card", "pair", "ask"];
     NAMES.get(number.checked_sub(FIRST_CALL)? as usize).copied()
 }
 
@@ -51,9 +62,16 @@ pub struct Lending {
     window: u64,
     lent: u64,
     bytes: u64,
-    /// The process's own addresses for it, once it has asked.
-    borrowed_at: Option<u64>,
+    /// What it has been told of the memory that node `n + 1` lends, once it has all of it.
+    whole: Option<[u64; 3]>,
+    /// The process's own address for what it lends, once it has asked.
     lent_at: Option<u64>,
+    pool: Pool,
+    requests: Requests,
+    /// On their way from other nodes: when they arrive, from whom.
+    arriving: Vec<(Cycle, u16, Message)>,
+    /// Memory that the operating system borrows at a time when the node's own is full; 0 = none.
+    plug_bytes: u64,
     descriptors: u64,
     max_payload_bytes: u64,
     /// Its address of the engine's status.
@@ -75,8 +93,12 @@ impl Lending {
             window,
             lent: window - bytes,
             bytes,
-            borrowed_at: None,
+            whole: None,
             lent_at: None,
+            pool: Pool::new(window - bytes..window),
+            requests: Requests::default(),
+            arriving: Vec::new(),
+            plug_bytes: machine.window.plug_bytes,
             descriptors: match machine.ni.placement {
                 Placement::Window => machine.window.dma_descriptors.into(),
                 _ => 0,
@@ -91,57 +113,199 @@ impl Lending {
         })
     }
 
-    /// Enters the lender's memory in the address mapping table; its physical addresses.
-    pub fn borrow_all(&self, chip: &mut Chip) -> Range<u64> {
+    /// Borrows all that node `n + 1` lends before programs begin, as all nodes do; its physical addresses.
+    pub fn borrow_all(&mut self, chip: &mut Chip) -> Range<u64> {
+        self.pool.lend(self.bytes, Purpose::Plugged).expect("all that is lent, to the node before");
+        let lent = Target { destination: self.lender, address: self.lent };
+        let amt = chip.ni.amt().expect("machines with a window have a table");
+        amt.borrow(self.bytes, BLOCK_BYTES, lent).expect("a block as long as the window");
         let range = self.window..self.window + self.bytes;
-        chip.wires.map.borrowed = range.start / BLOCK_BYTES..range.end / BLOCK_BYTES;
-        if let Some(amt) = chip.ni.amt()
-            && amt.lookup(self.window, self.bytes).is_err()
-        {
-            let lent = Target { destination: self.lender, address: self.lent };
-            amt.borrow(self.bytes, BLOCK_BYTES, lent).expect("a block as long as the window");
-        }
+        chip.wires.map.borrow(range.clone());
         range
     }
 
     pub fn call(
         &mut self,
+        thread: usize,
         number: u64,
         args: [u64; 4],
         kernel: &mut Kernel,
         user: &mut User<'_>,
     ) -> Answer {
         let result = match number - FIRST_CALL {
-            0 => self.borrow(args[0], kernel, user),
+            0 => return self.borrow(thread, args[0], user),
             1 => self.lent(args[0], kernel, user),
             2 => self.open_engine(args[0], kernel, user),
             3 => self.copy(args, user),
             4 => self.open_card(args, kernel, user),
             5 => self.open_pair(args, kernel, user),
+            6 => return self.ask(thread, args, user),
             _ => Err(ENOSYS),
         };
         result.into()
     }
 
-    fn borrow(&mut self, out: u64, kernel: &mut Kernel, user: &mut User<'_>) -> Result {
-        // As the heap, it is there already.
-        if user.pages.remote.is_some() {
-            return Err(EINVAL);
+    fn borrow(&mut self, thread: usize, out: u64, user: &mut User<'_>) -> Answer {
+        if let Some(words) = &self.whole {
+            return put(user, out, words).into();
         }
-        let address = match self.borrowed_at {
-            Some(address) => address,
-            None => {
-                let range = self.borrow_all(user.chip);
-                map(range.start, self.bytes, kernel, user.chip)?
-            }
+        // As the heap, it is there already.
+        if user.pages.plugged.is_first {
+            return Err(EINVAL).into();
+        }
+        self.begin(self.bytes, Waiting::ToMap { thread, out }, vec![self.lender], user)
+    }
+
+    /// Borrows so many bytes of one node, or of any.
+    fn ask(&mut self, thread: usize, args: [u64; 4], user: &mut User<'_>) -> Answer {
+        let [bytes, lender, out, _] = args;
+        let is_other = lender < self.nodes.into() && lender != u64::from(self.nid);
+        let lenders = match lender {
+            ANY => self.others(),
+            _ if is_other => vec![lender as u16],
+            _ => return Err(ENXIO).into(),
         };
-        self.borrowed_at = Some(address);
-        put(user, out, &[address, self.bytes, self.lender.into()])
+        let page_bytes = user.pages.page_bytes();
+        match bytes.checked_next_multiple_of(page_bytes) {
+            Some(bytes) if bytes > 0 => {
+                self.begin(bytes, Waiting::ToMap { thread, out }, lenders, user)
+            }
+            _ => Err(EINVAL).into(),
+        }
+    }
+
+    /// All nodes that may lend to this one, the next one first.
+    fn others(&self) -> Vec<u16> {
+        (1..self.nodes).map(|ahead| (self.nid + ahead) % self.nodes).collect()
+    }
+
+    fn begin(
+        &mut self,
+        bytes: u64,
+        waiting: Waiting,
+        lenders: Vec<u16>,
+        user: &mut User<'_>,
+    ) -> Answer {
+        let (now, align) = (user.chip.wires.now, user.pages.page_bytes());
+        let Some(amt) = user.chip.ni.amt() else { return Err(ENODEV).into() };
+        match self.requests.begin((bytes, align), waiting, lenders, amt, now) {
+            Ok(()) => Answer::Asking,
+            Err(Refused::NoSlot) => Err(ENOSPC).into(),
+            Err(_) => Err(ENOMEM).into(),
+        }
+    }
+
+    /// Asks for more memory for the operating system, which is short of it; `false` if there is none to be had.
+    pub fn plug(&mut self, thread: usize, user: &mut User<'_>) -> bool {
+        let bytes = self.plug_bytes;
+        bytes > 0
+            && self.begin(bytes, Waiting::ToRetry { thread }, self.others(), user) == Answer::Asking
+    }
+
+    /// Whether the operating system may ask for more memory.
+    pub const fn can_plug(&self) -> bool {
+        self.plug_bytes > 0
+    }
+
+    /// A message of another node arrives at a cycle to come.
+    pub fn receive(&mut self, at: Cycle, from: u16, message: Message) {
+        self.arriving.push((at, from, message));
+    }
+
+    /// The cycle in which the next message arrives.
+    pub fn next_message(&self) -> Option<Cycle> {
+        self.arriving.iter().map(|&(at, ..)| at).min()
+    }
+
+    /// What is to leave for other nodes: when, to whom.
+    pub fn take_messages(&mut self) -> Vec<(Cycle, u16, Message)> {
+        std::mem::take(&mut self.requests.outbox)
+    }
+
+    /// Handles the messages that have arrived, an answer taking so many cycles; borrowings that ended thereby.
+    pub fn hear(
+        &mut self,
+        answer_cycles: Cycle,
+        pages: &mut Pages,
+        chip: &mut Chip,
+    ) -> Vec<Outcome> {
+        let now = chip.wires.now;
+        let arrived: Vec<_> = self.arriving.extract_if(.., |(at, ..)| *at <= now).collect();
+        let Some(amt) = chip.ni.amt() else { return Vec::new() };
+        let mut ended = Vec::new();
+        for (_, from, message) in arrived {
+            let outcome = match message {
+                Message::Ask { slot, bytes, purpose } => {
+                    let answer = match self.pool.lend(bytes, purpose) {
+                        Some(base) => Message::Granted { slot, base },
+                        None => Message::Refused { slot },
+                    };
+                    self.requests.outbox.push((now + answer_cycles, from, answer));
+                    continue;
+                }
+                Message::Granted { slot, base } => self.requests.granted(slot, from, base, amt),
+                Message::Refused { slot } => self.requests.refused(slot, amt, now),
+            };
+            ended.extend(outcome);
+        }
+        for outcome in &ended {
+            self.settle(outcome, pages, chip);
+        }
+        ended
+    }
+
+    /// Enters what was borrowed where the chip and the operating system look for memory.
+    fn settle(&mut self, (waiting, lease): &Outcome, pages: &mut Pages, chip: &mut Chip) {
+        let for_system = matches!(waiting, Waiting::ToRetry { .. });
+        match lease {
+            Some(Lease { block, .. }) => {
+                chip.wires.map.borrow(block.clone());
+                if for_system {
+                    pages.plugged.add(block.clone());
+                }
+            }
+            // Nobody has as much, and nobody will.
+            None if for_system => self.plug_bytes = 0,
+            None => {}
+        }
+    }
+
+    /// Maps what a thread has asked for, and tells it.
+    pub fn map_lease(
+        &mut self,
+        lease: Option<Lease>,
+        out: u64,
+        kernel: &mut Kernel,
+        user: &mut User<'_>,
+    ) -> Result {
+        let Lease { block, lender } = lease.ok_or(ENOMEM)?;
+        let bytes = block.end - block.start;
+        let address = map(block.start, bytes, kernel, user.chip)?;
+        let words = [address, bytes, lender.into()];
+        if bytes == self.bytes {
+            self.whole = Some(words);
+        }
+        put(user, out, &words)
+    }
+
+    pub fn write_stats(&self, stats: &mut Figures) {
+        let Requests { asked, refused, borrowed_bytes, .. } = &self.requests;
+        for (name, value) in [
+            ("asked", asked),
+            ("refused", refused),
+            ("borrowed_bytes", borrowed_bytes),
+            ("lent_bytes", &self.pool.lent_bytes),
+        ] {
+            stats.insert(format!("lease.{name}"), *value as f64);
+        }
     }
 
     /// Maps what the node lends: its borrower sees what is stored there, and it what the borrower's
     /// caches have written.
     fn lent(&mut self, out: u64, kernel: &mut Kernel, user: &mut User<'_>) -> Result {
+        if !self.pool.show() {
+            return Err(EBUSY);
+        }
         let address = match self.lent_at {
             Some(address) => address,
             None => map(self.lent, self.bytes, kernel, user.chip)?,

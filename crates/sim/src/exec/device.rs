@@ -25,7 +25,7 @@ const CALLS: u64 = 9;
 const READ_ONLY: u64 = 1;
 
 const ENOENT: i64 = 2;
-const ENXIO: i64 = 6;
+pub(super) const ENXIO: i64 = 6;
 pub(super) const ENOMEM: i64 = 12;
 pub(super) const EFAULT: i64 = 14;
 const EEXIST: i64 = 17;
@@ -50,6 +50,8 @@ pub enum Answer {
         value: u64,
         timeout_ns: u64,
     },
+    /// The hart sleeps until another node has answered.
+    Asking,
 }
 
 impl From<Result> for Answer {

@@ -4,7 +4,6 @@ use rackmem_abi::Status;
 use rackmem_riscv::host::LocalHost;
 use rackmem_riscv::space::AddressSpace;
 
-use super::borrow::Lending;
 use super::checkpoint::{Clock, State};
 use super::outcome::{End, NodeOutcome};
 use super::pages::Pages;
@@ -22,6 +21,7 @@ use crate::machine::Machine;
 use crate::machine::spec::Placement;
 use crate::run;
 use crate::sonuma::driver::Driver;
+use crate::sonuma::page::LEVELS;
 
 /// One node of a rack that executes a program: a process on a chip.
 pub struct Node {
@@ -120,8 +120,7 @@ fn bare(
     options: &Options<'_>,
 ) -> Result<(Chip, Pages), ExecError> {
     let wrong = |what: String| ExecError::Machine(what);
-    let nodes = rack_nodes(machine, job);
-    let chip = Chip::new(machine, nid, nodes);
+    let chip = Chip::new(machine, nid, rack_nodes(machine, job));
     let mut chip = chip.map_err(|error| wrong(format!("noc: {error}")))?;
     let spec = machine.rmc_spec();
     let queues = chip.wires.layout.queue_lines() * BLOCK_BYTES;
@@ -146,10 +145,11 @@ fn bare(
     for tile in &mut chip.tiles {
         tile.l1.report_lost();
     }
-    let mut pages = Pages::new(driver, machine.system.page_bytes);
-    let lending = Lending::of(nid, nodes, machine);
-    if let Some(lending) = lending.filter(|_| machine.window.heap) {
-        pages.remote = Some(lending.borrow_all(&mut chip));
+    let page_bytes = machine.system.page_bytes;
+    let mut pages = Pages::new(driver, page_bytes);
+    if machine.window.plug_bytes > 0 && placement.has_window() {
+        // An entry for each page of the window, and a page of each level above.
+        pages.kept_bytes = lent / page_bytes * 8 + page_bytes * u64::from(LEVELS);
     }
     chip.wires.trace.record(options.trace.0..options.trace.1);
     Ok((chip, pages))

@@ -29,16 +29,49 @@ pub struct Pages {
     page_bytes: u64,
     /// Physical memory that was free at first.
     pub fresh: Range<u64>,
-    /// Borrowed memory that programs get instead of the node's own, as far as it is not allocated.
-    pub remote: Option<Range<u64>>,
+    pub plugged: Plugged,
+    /// Bytes of the node's own memory that are kept for tables of borrowed memory.
+    pub kept_bytes: u64,
     /// Pages that were used and are not any more.
     pub free: Vec<u64>,
     /// Memory was asked for that the node does not have.
     pub is_exhausted: bool,
+    /// A call of the program has failed for that reason.
+    pub was_short: bool,
     pub code_changed: bool,
     /// Translations have changed that the RMC may know.
     pub translations_changed: bool,
 }
+
+/// Borrowed memory that the operating system gives out as the node's own (DEOI §IV: hot plug).
+#[derive(Clone, Debug, Default)]
+pub struct Plugged {
+    /// Pieces, and what is left of each.
+    pieces: Vec<(Range<u64>, Range<u64>)>,
+    /// Whether programs get it instead of the node's own memory (`window.heap`), else when that is full.
+    pub is_first: bool,
+}
+
+impl Plugged {
+    pub fn add(&mut self, piece: Range<u64>) {
+        self.pieces.push((piece.clone(), piece));
+    }
+
+    fn frame(&mut self, bytes: u64) -> Option<u64> {
+        let has_room = |left: &Range<u64>| left.end - left.start >= bytes;
+        let (_, left) = self.pieces.iter_mut().find(|(_, left)| has_room(left))?;
+        let frame = left.start;
+        left.start += bytes;
+        Some(frame)
+    }
+
+    fn has(&self, phys: u64) -> bool {
+        self.pieces.iter().any(|(piece, _)| piece.contains(&phys))
+    }
+}
+
+/// Levels of the tables of an address space.
+const LEVELS: u64 = crate::sonuma::page::LEVELS as u64;
 
 impl Pages {
     pub fn new(mut driver: Driver, page_bytes: u64) -> Pages {
@@ -49,9 +82,11 @@ impl Pages {
             space,
             page_bytes,
             fresh: driver_free,
-            remote: None,
+            plugged: Plugged::default(),
+            kept_bytes: 0,
             free: Vec::new(),
             is_exhausted: false,
+            was_short: false,
             code_changed: false,
             translations_changed: false,
         }
@@ -137,20 +172,22 @@ impl Pages {
         if frame.is_some() {
             return frame;
         }
-        if let Some(remote) = &mut self.remote {
-            let start = remote.start;
-            let is_left = remote.end - start >= self.page_bytes;
-            self.is_exhausted |= !is_left;
-            remote.start += if is_left { self.page_bytes } else { 0 };
-            return is_left.then_some(start);
-        }
+        let own = if self.plugged.is_first { None } else { self.own_frame() };
+        let frame = own.or_else(|| self.plugged_frame());
+        self.is_exhausted |= frame.is_none();
+        frame
+    }
+
+    fn own_frame(&mut self) -> Option<u64> {
         // Tables on the way to the page may be needed, too.
-        let needed = self.page_bytes * u64::from(crate::sonuma::page::LEVELS + 1);
-        if self.driver.free_bytes() < needed {
-            self.is_exhausted = true;
-            return None;
-        }
-        Some(self.driver.allocate(self.page_bytes, self.page_bytes))
+        let needed = self.page_bytes * (LEVELS + 1) + self.kept_bytes;
+        let is_left = self.driver.free_bytes() >= needed;
+        is_left.then(|| self.driver.allocate(self.page_bytes, self.page_bytes))
+    }
+
+    fn plugged_frame(&mut self) -> Option<u64> {
+        let has_tables = self.driver.free_bytes() >= self.page_bytes * LEVELS;
+        if has_tables { self.plugged.frame(self.page_bytes) } else { None }
     }
 
     /// Enters a page, and what the RMC may do to the whole that it is a part of.
@@ -253,7 +290,7 @@ impl User<'_> {
         };
         // Of what others may change, the operating system has no coherent view.
         let is_own = !self.chip.wires.map.is_borrowed(page.phys / BLOCK_BYTES);
-        match is_allowed && (is_own || self.pages.remote.is_some()) {
+        match is_allowed && (is_own || self.pages.plugged.has(page.phys)) {
             true => Ok(page.phys + address % PAGE),
             false => Err(fault(Cause::Forbidden)),
         }
@@ -284,6 +321,7 @@ impl UserMemory for User<'_> {
         self.pages.map(self.chip, address, length, permissions);
         let fits = !std::mem::take(&mut self.pages.is_exhausted);
         if !fits {
+            self.pages.was_short = true;
             self.pages.unmap(self.chip, address, length);
         }
         fits

@@ -335,7 +335,8 @@ impl Session {
         self.rack.nodes.iter().map(|node| node.system.fast_forwarded(&node.chip)).sum()
     }
 
-    /// Delivers the notices of all drivers to all others: node by node, so that the order is always the same.
+    /// Delivers the notices of all drivers to all others, and what operating systems say to one: node by node, so that
+    /// the order is always the same.
     fn pass_notices(&mut self) {
         let Rack { nodes, latency_cycles, is_mirrored, .. } = &mut self.rack;
         for number in nodes.numbers() {
@@ -346,6 +347,10 @@ impl Session {
                 for (_, node) in (0..).zip(nodes.iter_mut()).filter(|&(to, _)| to != from) {
                     node.system.device.receive(at + *latency_cycles, from, notice);
                 }
+            }
+            for (at, to, message) in nodes[number].system.take_messages() {
+                let to = &mut nodes[usize::from(to)].system;
+                to.receive(at + *latency_cycles, from, message);
             }
         }
     }

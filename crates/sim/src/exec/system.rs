@@ -1,5 +1,6 @@
 //! The operating system of a node: it runs one process, whose threads share the cores.
 
+mod leases;
 mod saved;
 mod timers;
 mod traced;
@@ -52,6 +53,10 @@ pub enum Thread {
         value: u64,
         next: Cycle,
         until: Option<Cycle>,
+    },
+    /// It is in a call until another node has answered; signals wait.
+    Asking {
+        hart: Box<Hart>,
     },
 }
 
@@ -151,10 +156,12 @@ impl System {
         let sp = stack::set_up(&mut space, stack_bytes, &image, job.args, &env, random);
         let program = Program { args: job.args.to_vec(), env, stack_bytes };
         system.kernel = Kernel::new(image.end, seed).with_program(program);
-        // The memory that a program begins with is the node's own.
-        let remote = system.pages.remote.take();
         system.install(&space, chip)?;
-        system.pages.remote = remote;
+        // The memory that a program begins with is the node's own.
+        if let Some(lending) = system.lending.as_mut().filter(|_| machine.window.heap) {
+            system.pages.plugged.is_first = true;
+            system.pages.plugged.add(lending.borrow_all(chip));
+        }
         let mut hart = Hart::new(image.entry);
         hart.x[abi::SP] = sp;
         system.start(0, &hart, chip);
@@ -259,6 +266,7 @@ impl System {
             }
         }
         self.interrupts(chip);
+        self.hear(chip);
         if self.end.is_none() && self.next_timer.is_some_and(|at| at <= now) {
             self.timers(chip);
         }
@@ -313,6 +321,7 @@ impl System {
                 stats.insert(format!("core[{core}].{name}"), value as f64);
             }
         }
+        self.lending.iter().for_each(|lending| lending.write_stats(stats));
     }
 
     /// Whether a thread executes instructions; if nothing is left to happen they are a loop.
@@ -339,6 +348,9 @@ impl System {
                 }
                 Thread::Asleep { hart, .. } | Thread::Watching { hart, .. } => {
                     format!("sleeps in a system call at {}", symbols.describe(hart.pc))
+                }
+                Thread::Asking { hart } => {
+                    format!("waits for a lender at {}", symbols.describe(hart.pc))
                 }
             };
             lines.push(format!("node {}, core {core}: {what}", self.nid));
@@ -416,14 +428,19 @@ impl System {
         let mut others = self.turns.after(number, self.threads.len());
         let next = others.find(|&other| matches!(self.threads[other], Thread::Ready { .. }));
         let Some(next) = next else { return };
-        let Thread::Ready { mut hart } = std::mem::replace(&mut self.threads[next], Thread::Idle)
+        let Thread::Ready { hart } = std::mem::replace(&mut self.threads[next], Thread::Idle)
         else {
             return;
         };
+        self.resume_or_kill(next, hart, chip);
+    }
+
+    /// A thread goes on, with a handler first if it has a signal.
+    fn resume_or_kill(&mut self, number: usize, mut hart: Box<Hart>, chip: &mut Chip) {
         let mut user = User { pages: &mut self.pages, chip };
-        match self.kernel.interrupt(next, &mut hart, &mut user) {
-            Some(signal) => self.kill(next, signal, hart.pc, chip),
-            None => self.resume(next, &hart, chip),
+        match self.kernel.interrupt(number, &mut hart, &mut user) {
+            Some(signal) => self.kill(number, signal, hart.pc, chip),
+            None => self.resume(number, &hart, chip),
         }
     }
 
@@ -474,8 +491,15 @@ impl System {
         } else {
             let mut user = User { pages: &mut self.pages, chip };
             let is_clock = Kernel::is_clock(hart.x[abi::A7]);
+            let can_plug = self.lending.as_ref().is_some_and(Lending::can_plug);
+            let before = can_plug.then(|| hart.clone());
             let reply = self.kernel.call(number, &mut hart, &mut user, &mut self.host);
+            let was_short = std::mem::take(&mut self.pages.was_short);
             match reply.effect {
+                Effect::Return
+                    if was_short
+                        && let Some(before) = before
+                        && self.plug(number, before, chip) => {}
                 Effect::Return if is_clock => {
                     self.resume_after(self.clock_cycles, number, &hart, chip);
                 }
@@ -514,7 +538,7 @@ impl System {
         let (kernel, mut user) = (&mut self.kernel, User { pages: &mut self.pages, chip });
         match &mut self.lending {
             Some(lending) if borrow::has_call(call) => {
-                Some(lending.call(call, args, kernel, &mut user))
+                Some(lending.call(number, call, args, kernel, &mut user))
             }
             _ if Device::has_call(call) => {
                 let core = self.turns.core_of(number) as u16;
@@ -538,6 +562,9 @@ impl System {
                 let until = until.map(|at| at.max(next));
                 let thread = Thread::Watching { hart, address, value, next, until };
                 self.leave(number, thread, chip);
+            }
+            Answer::Asking => {
+                self.leave(number, Thread::Asking { hart: Box::new(hart) }, chip);
             }
         }
     }
@@ -572,15 +599,10 @@ impl System {
     /// A thread that sleeps goes on, and one that runs looks whether it has a signal. One that waits for its turn does
     /// so when that begins.
     fn wake(&mut self, number: usize, chip: &mut Chip) {
-        let mut hart = match &self.threads[number] {
-            Thread::Asleep { hart, .. } => hart.clone(),
-            Thread::Running => return self.stop_between(number, chip),
-            _ => return,
-        };
-        let mut user = User { pages: &mut self.pages, chip };
-        match self.kernel.interrupt(number, &mut hart, &mut user) {
-            Some(signal) => self.kill(number, signal, hart.pc, chip),
-            None => self.resume(number, &hart, chip),
+        match &self.threads[number] {
+            Thread::Asleep { hart, .. } => self.resume_or_kill(number, hart.clone(), chip),
+            Thread::Running => self.stop_between(number, chip),
+            _ => {}
         }
     }
 

@@ -51,13 +51,13 @@ impl<B: Copy + Default> Module<B> {
             return;
         }
         self.control.unroutable += 1;
-        self.left(channel);
+        self.left(channel, None);
         self.actions.push_back(Action::Dropped { packet });
     }
 
-    /// The first packet of a channel has left its FIFO: another one may have waited for its room, or be
+    /// The first packet of a channel has left its FIFO, for a link: another one may have waited for its room, or be
     /// at the head now.
-    fn left(&mut self, channel: Channel) {
+    fn left(&mut self, channel: Channel, link: Option<u8>) {
         match channel {
             Channel::WriteAddress => self.addresses_ahead += 1,
             Channel::WriteData => self.addresses_ahead -= 1,
@@ -71,6 +71,20 @@ impl<B: Copy + Default> Module<B> {
         self.drop_unroutable(channel);
         if channel == Channel::WriteAddress {
             self.drop_unroutable(Channel::WriteData);
+        }
+        let head = self.transactions.outgoing[channel.index()].fifo.front();
+        let next = head.and_then(|packet| self.routes[usize::from(packet.destination)]);
+        if let Some(other) = next.filter(|_| next != link) {
+            self.look_soon(other);
+        }
+    }
+
+    /// Has a link look for packets: one for it was behind a packet for another link.
+    fn look_soon(&mut self, port: u8) {
+        let end = &mut self.ends[usize::from(port)];
+        if end.look_at.is_none() {
+            end.look_at = Some(self.now);
+            self.plan(self.now, Event::Serve { port });
         }
     }
 
@@ -117,7 +131,7 @@ impl<B: Copy + Default> Module<B> {
                 Some(channel) => {
                     self.turn = channel.index() + 1;
                     let packet = self.transactions.outgoing[channel.index()].fifo[0];
-                    self.left(channel);
+                    self.left(channel, Some(port));
                     packet
                 }
                 None => self.pass_on(port, vc),

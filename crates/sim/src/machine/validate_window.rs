@@ -43,6 +43,10 @@ pub(super) fn window(machine: &Machine) -> Checked {
     require(lent < machine.memory.size_bytes, "window.lent_bytes", || {
         format!("is {lent}, must be less than memory.size_bytes, which it is the end of")
     })?;
+    let plugged = window.plug_bytes;
+    require(plugged <= lent && plugged % PAGE_BYTES == 0, "window.plug_bytes", || {
+        format!("is {plugged}, must be a multiple of {PAGE_BYTES}, at most window.lent_bytes")
+    })?;
     for (key, value) in [
         ("window.outstanding", window.outstanding),
         ("window.combining_buffers", window.combining_buffers),

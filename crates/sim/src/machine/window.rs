@@ -25,6 +25,8 @@ section! {
         lent_bytes: u64 = 64 << 20,
         /// Whether memory that programs ask for, besides their text, data and first stack, is borrowed.
         heap: bool = false,
+        /// Memory that the operating system borrows at a time when a program asks for more than there is; 0 = none.
+        plug_bytes: u64 = 0,
         /// Treatment of stores to borrowed memory in caches.
         policy: WritePolicy = WritePolicy::WriteBack,
         /// Entries of the outstanding request queue: reads of lines at the same time.

@@ -64,6 +64,52 @@ fn memory_is_what_was_stored_over_extended_interconnects() {
     }
 }
 
+/// Two nodes borrow pieces of the third one while they run, until it has none left.
+#[test]
+fn each_piece_that_is_lent_has_one_borrower() {
+    for machine in ["deoi-cores", "thunder-cores", "tsm-sim"] {
+        let all: Vec<(&str, &str)> =
+            SMALL.into_iter().chain([("window.lent_bytes", "1M"), ("run.threads", "2")]).collect();
+        let argv = ["window_test", "--llc-bytes=64K", "--ask=1"];
+        let outcome = run(&load(machine, &all), 3, &argv);
+        said(&outcome);
+        for borrower in [0, 2] {
+            assert_eq!(outcome.nodes[borrower].stdout, b"PASS asked 8\n", "{machine}");
+            let borrowed = outcome.stats[&format!("node[{borrower}].lease.borrowed_bytes")];
+            assert_eq!(borrowed, f64::from(8 << 16));
+        }
+        assert_eq!(outcome.stats["node[1].lease.lent_bytes"], f64::from(1 << 20));
+    }
+}
+
+/// A program that checks what it has stored, in more memory than its node has: the operating system borrows, of one
+/// neighbour after the other.
+#[test]
+fn an_operating_system_borrows_when_its_memory_is_full() {
+    let argv = [
+        "tsm_arenas",
+        "--gets=800",
+        "--own-bytes=9M",
+        "--borrowed-bytes=4K",
+        "--keys=2000",
+        "--database-us=1",
+    ];
+    let outcome = |plugged| {
+        let settings = [
+            ("memory.size_bytes", "12M"),
+            ("window.lent_bytes", "4M"),
+            ("window.plug_bytes", plugged),
+        ];
+        run(&load("deoi-cores", &settings), 3, &argv)
+    };
+    assert!(outcome("0").nodes[0].stderr.ends_with(b"no memory for 9437184 bytes\n"));
+    assert!(outcome("64K").nodes[0].stderr.ends_with(b"no memory for 9437184 bytes\n"), "16 slots");
+    let plugged = outcome("1M");
+    assert!(said(&plugged).contains("a hit takes"));
+    assert!(plugged.stats["node[1].lease.lent_bytes"] > 3e6, "{:?}", plugged.stats);
+    assert_eq!(plugged.stats["node[0].lease.refused"], 0.0);
+}
+
 /// Where a write takes long to pack, a read of its line that came soon after it would overtake it on another channel:
 /// caches of few lines give lines back and want them again at once.
 #[test]

@@ -200,6 +200,12 @@ pub const USES: &[One] = &[
         &[("llc.size_bytes", "64K"), ("prefetch.remote_degree", "4")],
     ),
     program(2, &["tsm_share"], "tsm-sim", &[]),
+    program(
+        2,
+        &["tsm_arenas", "--gets=400", "--own-bytes=3M", "--borrowed-bytes=4K"],
+        "deoi-cores",
+        &[("memory.size_bytes", "4M"), ("window.lent_bytes", "1M"), ("window.plug_bytes", "512K")],
+    ),
     long(
         2,
         &["tsm_kernels", "--kernel", "b3", "--remote", "--llc-bytes", "64K"],

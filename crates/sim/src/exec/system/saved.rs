@@ -17,7 +17,7 @@ impl Thread {
     pub fn check(&self, cycle: Cycle) -> Checked {
         let (hart, times) = match self {
             Thread::Idle | Thread::Running => return Ok(()),
-            Thread::Ready { hart } => (hart, [None; 2]),
+            Thread::Ready { hart } | Thread::Asking { hart } => (hart, [None; 2]),
             Thread::Asleep { hart, until } => (hart, [*until; 2]),
             Thread::Watching { hart, next, until, .. } => (hart, [Some(*next), *until]),
         };
@@ -35,7 +35,7 @@ impl Thread {
                 let (next, until) = (clock.cycle(next), at(until));
                 Thread::Watching { hart, address, value, next, until }
             }
-            Thread::Idle | Thread::Running | Thread::Ready { .. } => self,
+            Thread::Idle | Thread::Running | Thread::Ready { .. } | Thread::Asking { .. } => self,
         }
     }
 }

@@ -3,7 +3,7 @@
 use rackmem_riscv::kernel::{Expired, UserMemory};
 use rackmem_riscv::{Hart, abi};
 
-use super::{EFAULT, ETIMEDOUT, System, Thread};
+use super::{EFAULT, ETIMEDOUT, Lending, System, Thread};
 use crate::chip::Chip;
 use crate::chip::cpu::Cpu;
 use crate::chip::tile::Tile;
@@ -19,11 +19,13 @@ impl System {
             Thread::Asleep { until, .. } => *until,
             Thread::Watching { next, until, .. } => Some(until.map_or(*next, |at| at.min(*next))),
             Thread::Ready { .. } => self.turns.end_before(number).map(|end| end.max(now + 1)),
-            Thread::Idle | Thread::Running => None,
+            Thread::Idle | Thread::Running | Thread::Asking { .. } => None,
         };
         let own = self.kernel.next_timer().map(|ns| self.cycle_of(ns).max(now + 1));
         let own = own.filter(|&at| at < NEVER);
-        self.threads.iter().enumerate().filter_map(due).chain(own).min()
+        let message = self.lending.as_ref().and_then(Lending::next_message);
+        let message = message.map(|at| at.max(now + 1));
+        self.threads.iter().enumerate().filter_map(due).chain(own).chain(message).min()
     }
 
     /// Does what is due in this cycle.
@@ -76,7 +78,8 @@ impl System {
         match &self.threads[number] {
             Thread::Ready { hart }
             | Thread::Asleep { hart, .. }
-            | Thread::Watching { hart, .. } => hart.pc,
+            | Thread::Watching { hart, .. }
+            | Thread::Asking { hart } => hart.pc,
             Thread::Idle | Thread::Running => {
                 let tile = &chip.tiles[self.turns.core_of(number)];
                 tile.cpu.as_ref().map_or(0, Cpu::pc)

@@ -19,6 +19,7 @@ impl Thread {
             Thread::Ready { .. } => Some("waits for its turn"),
             Thread::Asleep { .. } => Some("asleep"),
             Thread::Watching { .. } => Some("watches a word of memory"),
+            Thread::Asking { .. } => Some("waits for a lender"),
             Thread::Idle | Thread::Running => None,
         }
     }
@@ -157,7 +158,8 @@ impl System {
                 Thread::Running => chip.tiles[core].cpu.as_ref().map(Cpu::hart),
                 Thread::Ready { hart }
                 | Thread::Asleep { hart, .. }
-                | Thread::Watching { hart, .. } => Some((**hart).clone()),
+                | Thread::Watching { hart, .. }
+                | Thread::Asking { hart } => Some((**hart).clone()),
             };
             let Some(hart) = hart else { continue };
             self.note_start(number, &hart);
