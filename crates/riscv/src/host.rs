@@ -3,12 +3,14 @@
 mod folder;
 mod libraries;
 mod names;
+mod numbers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +20,7 @@ use crate::kernel::{Change, Code, Errno, Host, Kind, OpenMode, Opened, Status, S
 pub use folder::{FOLDER, plain};
 use folder::{Folder, Lost, Place};
 use names::{check_kind, is_folders, permitted};
+pub use numbers::Numbers;
 
 /// Mapped parts of libraries whose functions are known by name.
 pub const MOST_PARTS: usize = 256;
@@ -51,23 +54,6 @@ pub struct HostState {
     inputs: BTreeMap<String, bool>,
     consumed_bytes: u64,
     made: BTreeSet<PathBuf>,
-    /// Device and number of files on the host, and their numbers here; and the last one.
-    inodes: (Vec<[u64; 3]>, u64),
-}
-
-impl HostState {
-    /// Checks a state that was read.
-    ///
-    /// # Errors
-    /// The first field that no state has so, and what is wrong with it.
-    pub fn check(&self) -> Result<(), String> {
-        const LAST: u64 = 1 << 56;
-        let (inodes, last) = &self.inodes;
-        if *last >= LAST || inodes.iter().any(|[_, _, inode]| inode > last) {
-            return Err(format!("inodes: the last one is {last}, and some are beyond it"));
-        }
-        Ok(())
-    }
 }
 
 /// Standard streams and files of the process; time as the engine counts it.
@@ -128,7 +114,6 @@ impl LocalHost {
             inputs: self.inputs.clone(),
             consumed_bytes: self.consumed_bytes,
             made: self.made.clone(),
-            inodes: self.folder.inodes(),
         }
     }
 
@@ -137,13 +122,12 @@ impl LocalHost {
     /// # Errors
     /// Standard input cannot be read, or has less.
     pub fn restore(&mut self, state: HostState) -> io::Result<()> {
-        let HostState { stdout, stderr, warnings, inputs, consumed_bytes, made, inodes } = state;
+        let HostState { stdout, stderr, warnings, inputs, consumed_bytes, made } = state;
         self.stdout = stdout;
         self.stderr = stderr;
         self.warnings = warnings;
         self.inputs = inputs;
         self.made = made;
-        self.folder.set_inodes(inodes);
         let mut buffer = vec![0; 1 << 16];
         while self.consumed_bytes < consumed_bytes {
             let left = usize::try_from(consumed_bytes - self.consumed_bytes).unwrap_or(usize::MAX);
@@ -155,6 +139,11 @@ impl LocalHost {
             }
         }
         Ok(())
+    }
+
+    /// Has it number files by the table of the programs that share them.
+    pub fn share_numbers(&mut self, numbers: Arc<Mutex<Numbers>>) {
+        self.folder.numbers = numbers;
     }
 
     /// Lets the program read a file, or what is in a folder, outside of the run's folder.

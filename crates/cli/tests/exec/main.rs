@@ -458,6 +458,14 @@ fn has_compiler() -> bool {
     found
 }
 
+/// Compiles `NAME.c` to `NAME.rv64`.
+fn compile(dir: &TempDir, name: &str, source: &[u8]) {
+    write(dir, &format!("{name}.c"), source);
+    let (from, to) = (format!("{name}.c"), format!("{name}.rv64"));
+    let done = rackmem(dir.path(), &["cc", "-O1", "-o", &to, &from]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+}
+
 fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs")
 }

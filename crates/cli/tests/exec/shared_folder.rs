@@ -4,7 +4,7 @@ use std::fs;
 
 use tempfile::TempDir;
 
-use super::{has_compiler, rackmem, text, write};
+use super::{compile, has_compiler, rackmem, text};
 
 /// Each node makes the same folders, appends to one file and writes another one through a mapping, all at the same
 /// time, and tells what it has seen.
@@ -73,15 +73,111 @@ int main(int count, char **args)
 }
 "#;
 
+/// Three nodes see the same files in other orders. Then the first one makes a file and a folder again.
+const NUMBERS: &[u8] = br#"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <rackmem/region.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int own;
+
+static void wait_for_all(char phase)
+{
+    char name[] = {phase, (char)('0' + own), 0};
+    close(creat(name, 0600));
+    for (name[1] = '0'; name[1] < '3'; name[1]++)
+        while (access(name, F_OK) != 0)
+            sched_yield();
+}
+
+static long number(const char *name)
+{
+    struct stat status;
+    return stat(name, &status) == 0 ? (long)status.st_ino : -1;
+}
+
+int main(void)
+{
+    long seen[3], listed = -1;
+    own = atoi(getenv("RACKMEM_NODE"));
+    for (int i = 0; i < 3; i++) {
+        char name[] = {"xyz"[(own + i) % 3], 0};
+        close(open(name, O_RDONLY | O_CREAT, 0600));
+        seen[(own + i) % 3] = number(name);
+    }
+    mkdir("folder", 0700);
+    int folder = open("folder", O_RDONLY | O_DIRECTORY);
+    wait_for_all('a');
+    rackmem_region_begin();
+    if (own == 0) {
+        unlink("x");
+        close(creat("x", 0600));
+        rmdir("folder");
+        mkdir("folder", 0700);
+        close(creat("folder/new", 0600));
+    }
+    wait_for_all('b');
+    int is_there = openat(folder, "new", O_RDONLY) >= 0;
+    DIR *list = opendir(".");
+    for (struct dirent *entry; (entry = readdir(list)) != NULL;)
+        if (strcmp(entry->d_name, "x") == 0)
+            listed = (long)entry->d_ino;
+    printf("%ld %ld %ld, ", seen[0], seen[1], seen[2]);
+    printf("%d %d, ", number("x") != seen[0] && listed == number("x"), number("y") == seen[1]);
+    printf("%d %d\n", is_there, getdents64(folder, &seen, sizeof seen) < 0 && errno == ENOENT);
+    rackmem_region_end();
+    return 0;
+}
+"#;
+
+#[test]
+fn nodes_share_the_numbers_of_files_whatever_numbers_the_host_gives() {
+    if !has_compiler() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    compile(&dir, "numbers", NUMBERS);
+    let run = |folder: &str, options: &[&str]| {
+        let folder = dir.path().join(folder);
+        let _ = fs::create_dir(&folder);
+        let done = rackmem(&folder, &[&["sim", "exec", "sonuma"], options].concat());
+        assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+        let printed = text(&done.stdout);
+        let line = |node: usize| {
+            let prefix = format!("[{node}] ");
+            printed.lines().find_map(|line| line.strip_prefix(&prefix).map(str::to_owned))
+        };
+        (0..3).filter_map(line).collect::<Vec<_>>()
+    };
+    let nodes = ["-n", "3", "--", "../numbers.rv64"];
+    let one = run("1", &[&["--set", "run.threads=1"], &nodes[..]].concat());
+    assert!(one.len() == 3 && one[0].ends_with(", 1 1, 0 1"), "{one:?}");
+    assert_eq!((&one[1], &one[2]), (&one[0], &one[0]));
+    for threads in ["2", "3"] {
+        let set = format!("run.threads={threads}");
+        assert_eq!(run(threads, &[&["--set", &set], &nodes[..]].concat()), one, "{threads}");
+    }
+    let region = ["--fast-forward", "region"];
+    let timed = run("whole", &[&region, &nodes[..]].concat());
+    run("again", &[&region, &["--checkpoint", "../here"], &nodes[..]].concat());
+    assert_eq!(run("again", &["--restore", "../here"]), timed);
+    assert!(timed.len() == 3 && timed[0].ends_with(", 1 1, 0 1"), "{timed:?}");
+}
+
 #[test]
 fn what_was_written_through_a_mapping_is_in_the_file_however_the_program_ends() {
     if !has_compiler() {
         return;
     }
     let dir = TempDir::new().unwrap();
-    write(&dir, "endless.c", ENDLESS);
-    let done = rackmem(dir.path(), &["cc", "-O1", "-o", "endless.rv64", "endless.c"]);
-    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    compile(&dir, "endless", ENDLESS);
     for how in
         [&["sonuma", "--max-cycles", "2M"][..], &["--functional", "--max-instructions", "2M"]]
     {
@@ -101,9 +197,7 @@ fn nodes_share_files_in_an_order_that_does_not_depend_on_threads() {
         return;
     }
     let dir = TempDir::new().unwrap();
-    write(&dir, "rivals.c", RIVALS);
-    let done = rackmem(dir.path(), &["cc", "-O1", "-o", "rivals.rv64", "rivals.c"]);
-    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    compile(&dir, "rivals", RIVALS);
     let run = |threads: &str| {
         let folder = dir.path().join(threads);
         fs::create_dir(&folder).unwrap();

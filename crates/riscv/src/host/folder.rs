@@ -1,14 +1,16 @@
 //! The files that a program may see: those of its folder, and those that its user has named.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::libraries::Libraries;
+use super::numbers::Numbers;
 use crate::kernel::{Entry, Kind, Status};
 
 /// The name of the run's folder for programs: wherever it is on the host, they see the same.
@@ -55,9 +57,8 @@ pub(super) struct Folder {
     allowed: Vec<PathBuf>,
     /// The folder that has the libraries of dynamically linked programs.
     libraries: Option<Libraries>,
-    /// Numbers of files by those of the host.
-    inodes: BTreeMap<(u64, u64), u64>,
-    last_inode: u64,
+    /// Those of its files: programs that share files have one table, and reach it in their order.
+    pub(super) numbers: Arc<Mutex<Numbers>>,
 }
 
 impl Folder {
@@ -187,8 +188,8 @@ impl Folder {
         own.unwrap_or(path).to_string_lossy().into_owned()
     }
 
-    pub(super) fn status(&mut self, metadata: &Metadata) -> Status {
-        let inode = self.inode(metadata);
+    pub(super) fn status(&self, metadata: &Metadata) -> Status {
+        let inode = self.numbers().of(metadata);
         let kind = kind(metadata.file_type());
         // The size of a folder is the file system's own matter.
         let size = if kind == Kind::Folder { 4096 } else { metadata.len() };
@@ -196,12 +197,9 @@ impl Folder {
         Status { kind, size, inode, permissions, links }
     }
 
-    fn inode(&mut self, metadata: &Metadata) -> u64 {
-        let key = (metadata.dev(), metadata.ino());
-        *self.inodes.entry(key).or_insert_with(|| {
-            self.last_inode += 1;
-            self.last_inode
-        })
+    /// The numbers of files. What a program that panics leaves of them is whole.
+    pub(super) fn numbers(&self) -> MutexGuard<'_, Numbers> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether an open file is in the run's folder, by whichever name, or was.
@@ -210,27 +208,8 @@ impl Folder {
         name.is_ok_and(|name| self.is_in_root(&name))
     }
 
-    /// Device and number of files on the host, and their numbers here; and the last one.
-    pub(super) fn inodes(&self) -> (Vec<[u64; 3]>, u64) {
-        let inodes = self.inodes.iter().map(|(&(device, host), &inode)| [device, host, inode]);
-        (inodes.collect(), self.last_inode)
-    }
-
-    pub(super) fn set_inodes(&mut self, (inodes, last): (Vec<[u64; 3]>, u64)) {
-        let inodes = inodes.into_iter().map(|[device, host, inode]| ((device, host), inode));
-        self.inodes = inodes.collect();
-        self.last_inode = last;
-    }
-
-    /// Forgets the number of a file that is about to be removed: the host may use its own again.
-    pub(super) fn forget(&mut self, metadata: &Metadata) {
-        if metadata.is_dir() || metadata.nlink() <= 1 {
-            self.inodes.remove(&(metadata.dev(), metadata.ino()));
-        }
-    }
-
     /// The entries of a folder, in the order of their names.
-    pub(super) fn entries(&mut self, path: &Path) -> io::Result<Vec<Entry>> {
+    pub(super) fn entries(&self, path: &Path) -> io::Result<Vec<Entry>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
@@ -240,10 +219,11 @@ impl Folder {
             }
         }
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let mut numbers = self.numbers();
         let entry = |(name, metadata): (String, Metadata)| Entry {
             name,
             kind: kind(metadata.file_type()),
-            inode: self.inode(&metadata),
+            inode: numbers.of(&metadata),
         };
         Ok(found.into_iter().map(entry).collect())
     }

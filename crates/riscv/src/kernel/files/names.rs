@@ -5,7 +5,7 @@ use super::regular::Regular;
 use super::table::{CLOEXEC, Open, OpenFile, READ_WRITE, WRITE_ONLY};
 use super::{Context, Errno, Files, Process, Result, number};
 use crate::kernel::synthetic::{self, Facts, Made};
-use crate::kernel::{Change, Kind, OpenMode, Opened, Status};
+use crate::kernel::{Change, Entry, Kind, OpenMode, Opened, Status};
 
 pub(super) const AT_FDCWD: u64 = -100i32 as u64;
 const AT_REMOVEDIR: u64 = 0x200;
@@ -27,19 +27,29 @@ impl Files {
         if path.is_empty() {
             return Err(Errno::NOENT);
         }
-        self.absolute(folder, &path)
-    }
-
-    fn absolute(&mut self, folder: u64, path: &str) -> Result<String> {
         if path.starts_with('/') {
-            return Ok(path.to_owned());
+            return Ok(path);
         }
         if folder as i32 as u64 == AT_FDCWD {
             return Ok(format!("{}/{path}", self.current));
         }
-        match self.table.get(folder)? {
-            Open::Folder(name, ..) => Ok(format!("{name}/{path}")),
-            _ => Err(Errno::NOTDIR),
+        let (name, ..) = self.open_folder(context, folder)?;
+        Ok(format!("{name}/{path}"))
+    }
+
+    /// An open folder: its name, its entries when it was opened or listed, and the place of the next one. Its name is
+    /// still its own, as a program that shares files may have put another folder there.
+    fn open_folder(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+    ) -> Result<(&str, &mut Vec<Entry>, &mut usize)> {
+        let OpenFile { open, status, .. } = self.table.file(descriptor)?;
+        let Open::Folder(name, entries, next) = open else { return Err(Errno::NOTDIR) };
+        let is_it = |found: Status| found.inode == status.inode;
+        match synthetic::is_ours(name) || context.host.status(name, false).is_ok_and(is_it) {
+            true => Ok((name, entries, next)),
+            false => Err(Errno::NOENT),
         }
     }
 
@@ -263,23 +273,14 @@ impl Files {
         size: u64,
     ) -> Result {
         const HEADER: usize = 19;
-        let OpenFile { open: Open::Folder(name, entries, next), status, .. } =
-            self.table.file(descriptor)?
-        else {
-            return Err(Errno::NOTDIR);
-        };
+        let (name, entries, next) = self.open_folder(context, descriptor)?;
         // Changes since it was opened show where a list begins.
-        if !synthetic::is_ours(name) {
-            let is_it = |found: Status| found.inode == status.inode;
-            if !context.host.status(name, false).is_ok_and(is_it) {
-                return Err(Errno::NOENT);
-            }
-            let mode = OpenMode { read: true, ..OpenMode::default() };
-            if *next == 0
-                && let Opened::Folder(_, now) = context.host.open(name, mode)?
-            {
-                *entries = now;
-            }
+        let mode = OpenMode { read: true, ..OpenMode::default() };
+        if *next == 0
+            && !synthetic::is_ours(name)
+            && let Opened::Folder(_, now) = context.host.open(name, mode)?
+        {
+            *entries = now;
         }
         let mut bytes = Vec::new();
         let mut at = *next;
