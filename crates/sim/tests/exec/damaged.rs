@@ -225,6 +225,11 @@ fn a_field_out_of_bounds_is_named() {
             "kernel.files.table.descriptors[0].file",
         ),
         (
+            "nodes/0/kernel/files/table/locks/waiting",
+            json!({"0": 99}),
+            "kernel.files.table.locks.waiting",
+        ),
+        (
             "nodes/0/kernel/files/table/files/1",
             file(own(1)),
             "kernel.files.table.files.1.open.4.file",

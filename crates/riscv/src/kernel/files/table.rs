@@ -190,8 +190,8 @@ impl Table {
     }
 
     pub(super) fn file(&mut self, descriptor: u64) -> Result<&mut OpenFile> {
-        let number = self.slot(descriptor)?.file;
-        self.files.get_mut(&number).ok_or(Errno::BADF)
+        let number = self.file_number(descriptor)?;
+        self.by_number(number)
     }
 
     pub(super) fn get(&mut self, descriptor: u64) -> Result<&mut Open> {
@@ -260,14 +260,19 @@ impl Table {
         if let Some(file) = self.files.get(&file) {
             self.locks.close_descriptor(file.status.inode);
         }
+        self.release(file);
+        Ok(())
+    }
+
+    /// Closes an open file that nothing uses any more. Returns whether it had locks.
+    pub(super) fn release(&mut self, file: u32) -> bool {
         if self.is_used(file) {
-            return Ok(());
+            return false;
         }
-        self.locks.close_file(file);
         if let Some(OpenFile { open: Open::Pipe(number), .. }) = self.files.remove(&file) {
             self.forget_pipe(number);
         }
-        Ok(())
+        self.locks.close_file(file)
     }
 
     /// What the link below `/proc/self/fd` says of a descriptor.
@@ -291,7 +296,9 @@ impl Table {
 
     fn is_used(&self, file: u32) -> bool {
         let mut descriptors = self.descriptors.iter().flatten();
-        self.kept.contains(&file) || descriptors.any(|other| other.file == file)
+        self.kept.contains(&file)
+            || self.locks.awaits(file)
+            || descriptors.any(|other| other.file == file)
     }
 
     /// Keeps these files open, and closes those that were kept before and are not used any more. Returns whether one
@@ -300,19 +307,17 @@ impl Table {
         files.sort_unstable();
         files.dedup();
         let before = std::mem::replace(&mut self.kept, files);
-        let mut had_locks = false;
-        for file in before {
-            if !self.is_used(file) {
-                self.files.remove(&file);
-                had_locks |= self.locks.close_file(file);
-            }
-        }
-        had_locks
+        before.into_iter().fold(false, |had_locks, file| self.release(file) | had_locks)
     }
 
     /// An open file, which may have no descriptor.
-    pub(super) fn by_number(&mut self, file: u32) -> Option<&mut Open> {
-        self.files.get_mut(&file).map(|file| &mut file.open)
+    pub(super) fn by_number(&mut self, file: u32) -> Result<&mut OpenFile> {
+        self.files.get_mut(&file).ok_or(Errno::BADF)
+    }
+
+    /// The number of the open file of a descriptor.
+    pub(super) fn file_number(&mut self, descriptor: u64) -> Result<u32> {
+        Ok(self.slot(descriptor)?.file)
     }
 
     /// Descriptors that are in use, from the first number to the last.
