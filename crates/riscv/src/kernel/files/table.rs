@@ -70,6 +70,10 @@ impl OpenFile {
             Way::Write => self.flags & 3 != 0,
         }
     }
+
+    const fn is_on_disk(&self) -> bool {
+        matches!(self.open, Open::File(Regular::Disk(_)))
+    }
 }
 
 /// What a number of a process's descriptors stands for.
@@ -89,6 +93,8 @@ pub(super) struct Table {
     /// Open files that mappings need.
     kept: Vec<u32>,
     pub(super) locks: Locks,
+    /// Open files that are the host's.
+    on_disk: usize,
     last: u32,
 }
 
@@ -105,6 +111,7 @@ impl Default for Table {
             pipes: BTreeMap::new(),
             kept: Vec::new(),
             locks: Locks::default(),
+            on_disk: 0,
             last: 0,
         };
         let streams = [Open::Input, Open::Output(Stream::Out), Open::Output(Stream::Err)];
@@ -127,7 +134,7 @@ impl Open {
 impl Table {
     /// Checks what was read: numbers refer to what is there, and new ones are free.
     pub(super) fn check(&self) -> Checked {
-        let Table { descriptors, files, pipes, kept, locks, last } = self;
+        let Table { descriptors, files, pipes, kept, locks, on_disk, last } = self;
         let used = files.keys().chain(pipes.keys()).max().copied().unwrap_or(0);
         require((used..LAST_FILE).contains(last), || {
             format!("last: is {last}, must be {used} to {}", LAST_FILE - 1)
@@ -136,6 +143,8 @@ impl Table {
             format!("descriptors: has more than {MOST_FILES} entries")
         })?;
         require(files.len() <= MOST_OPEN, || format!("files: has more than {MOST_OPEN} entries"))?;
+        let found = files.values().filter(|file| file.is_on_disk()).count();
+        require(*on_disk == found, || format!("on_disk: is {on_disk}, and {found} files are"))?;
         require(kept.is_sorted_by(|a, b| a < b), || {
             "kept: has a file twice, or not in order".to_owned()
         })?;
@@ -222,6 +231,7 @@ impl Table {
             return Err(Errno::NFILE);
         }
         self.last += 1;
+        self.on_disk += usize::from(file.is_on_disk());
         self.files.insert(self.last, file);
         self.descriptors[free] = Some(Descriptor { file: self.last, close_on_exec });
         Ok(free as u64)
@@ -269,10 +279,17 @@ impl Table {
         if self.is_used(file) {
             return false;
         }
-        if let Some(OpenFile { open: Open::Pipe(number), .. }) = self.files.remove(&file) {
+        let closed = self.files.remove(&file);
+        self.on_disk -= usize::from(closed.as_ref().is_some_and(OpenFile::is_on_disk));
+        if let Some(OpenFile { open: Open::Pipe(number), .. }) = closed {
             self.forget_pipe(number);
         }
         self.locks.close_file(file)
+    }
+
+    /// Whether a file of the host is open.
+    pub(super) const fn has_any_on_disk(&self) -> bool {
+        self.on_disk > 0
     }
 
     /// What the link below `/proc/self/fd` says of a descriptor.
