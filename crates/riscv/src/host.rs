@@ -8,6 +8,7 @@ mod numbers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -275,11 +276,14 @@ impl LocalHost {
 
     /// That the owner of a file may open it so: of other files than the program's own, this is the host's matter.
     fn check_permissions(&self, path: &Path, status: &Status, mode: OpenMode) -> io::Result<()> {
-        let wanted = u32::from(mode.read) << 8 | u32::from(mode.write) << 7;
-        match self.folder.is_in_root(path) && wanted & !status.permissions != 0 {
-            true => Err(io::ErrorKind::PermissionDenied.into()),
-            false => Ok(()),
-        }
+        if self.folder.is_in_root(path) { permits(status.permissions, mode) } else { Ok(()) }
+    }
+
+    /// Whether an open file, which was opened by this name, may be written.
+    fn may_write(&self, name: &str, file: &File) -> bool {
+        // The folder of libraries may be in the run's folder.
+        let is_library = self.folder.resolve(name, true).is_ok_and(|place| place.is_library);
+        self.folder.is_own(file) && !is_library
     }
 
     /// Opens a file of the program again, which its permissions may not allow any more.
@@ -326,20 +330,9 @@ impl LocalHost {
                 _ => {}
             }
         }
-        let file = OpenOptions::new()
-            .read(mode.read)
-            .write(mode.write && !mode.append)
-            .append(mode.write && mode.append)
-            .truncate(mode.write && mode.truncate && !mode.append)
-            .create(mode.write && mode.create)
-            .create_new(mode.write && mode.create_new)
-            .open(path)
-            .map_err(|error| self.too_many(error))?;
+        let file = open_on_host(path, mode).map_err(|error| self.too_many(error))?;
         if mode.write && (mode.truncate || found.is_err()) {
             self.made.insert(path.to_owned());
-        }
-        if mode.write && mode.truncate && mode.append {
-            file.set_len(0)?;
         }
         if mode.write && found.is_err() {
             file.set_permissions(permitted(mode.permissions))?;
@@ -347,6 +340,31 @@ impl LocalHost {
         let status = self.folder.status(&file.metadata()?);
         Ok(Opened::File(file, status))
     }
+}
+
+/// That the owner of a file with such permissions may open it so.
+fn permits(permissions: u32, mode: OpenMode) -> io::Result<()> {
+    let wanted = u32::from(mode.read) << 8 | u32::from(mode.write) << 7;
+    match wanted & !permissions {
+        0 => Ok(()),
+        _ => Err(io::ErrorKind::PermissionDenied.into()),
+    }
+}
+
+/// Opens a file of the host.
+fn open_on_host(path: &Path, mode: OpenMode) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(mode.read)
+        .write(mode.write && !mode.append)
+        .append(mode.write && mode.append)
+        .truncate(mode.write && mode.truncate && !mode.append)
+        .create(mode.write && mode.create)
+        .create_new(mode.write && mode.create_new)
+        .open(path)?;
+    if mode.write && mode.truncate && mode.append {
+        file.set_len(0)?;
+    }
+    Ok(file)
 }
 
 /// Whether C libraries and language runtimes look there by themselves: no reason for a warning.
@@ -504,11 +522,29 @@ impl Host for LocalHost {
         }
     }
 
+    fn reopen(&mut self, name: &str, file: &File, mode: OpenMode) -> io::Result<File> {
+        self.await_earlier();
+        match self.may_write(name, file) {
+            true => {
+                let wanted = OpenMode { write: mode.write || mode.truncate, ..mode };
+                permits(file.metadata()?.permissions().mode(), wanted)?;
+            }
+            false if mode.write || mode.truncate => {
+                return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+            }
+            false => {}
+        }
+        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        if mode.truncate && !mode.write {
+            open_on_host(&path, OpenMode { read: false, write: true, ..mode })?;
+        }
+        let mode = OpenMode { create: false, create_new: false, ..mode };
+        open_on_host(&path, mode).map_err(|error| self.too_many(error))
+    }
+
     fn permit(&mut self, name: &str, file: &File, permissions: u32) -> io::Result<()> {
         self.await_earlier();
-        // The folder of libraries may be in the run's folder.
-        let is_library = self.folder.resolve(name, true).is_ok_and(|place| place.is_library);
-        match self.folder.is_own(file) && !is_library {
+        match self.may_write(name, file) {
             true => file.set_permissions(permitted(permissions)),
             false => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
         }

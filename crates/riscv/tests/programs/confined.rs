@@ -110,6 +110,29 @@ fn links_do_not_lead_outside() {
     assert_eq!(status.kind, Kind::Link);
 }
 
+#[test]
+fn an_open_file_is_opened_again_for_no_more_than_its_name_allows() {
+    let mut rig = Rig::new();
+    let beside = rig.beside();
+    rig.host.allow(Path::new(&beside)).expect("it is there");
+    let write = OpenMode { write: true, ..READ };
+    let empty = OpenMode { truncate: true, ..READ };
+    let own = rig.all.path().join("run/in");
+    fs::set_permissions(&own, Permissions::from_mode(0o400)).expect("it is ours");
+    for (name, kind) in [
+        (&beside[..], io::ErrorKind::ReadOnlyFilesystem),
+        ("/rackmem/in", io::ErrorKind::PermissionDenied),
+    ] {
+        let Ok(Opened::File(file, _)) = rig.host.open(name, READ) else { panic!("{name}") };
+        let error = rig.host.reopen(name, &file, write).expect_err("it is read only");
+        assert_eq!(error.kind(), kind, "{name}");
+        let emptied = rig.host.reopen(name, &file, empty);
+        assert!(emptied.is_err(), "{name}");
+        rig.host.reopen(name, &file, READ).expect("it may be read");
+        assert!(!rig.text(name).expect("it is there").is_empty());
+    }
+}
+
 /// What a program leaves in the folder gives the next one no more than it had itself.
 #[test]
 fn an_argument_does_not_follow_links_of_a_program() {

@@ -250,7 +250,10 @@ impl Files {
         }
         // A call that is made again is about the file that it has been waiting for.
         let awaited = self.table.locks.waiting.remove(&context.hart);
-        let named = || self.table.file_number(descriptor);
+        let named = || {
+            self.table.file(descriptor)?;
+            self.table.file_number(descriptor)
+        };
         let file = match awaited.map_or_else(named, Ok) {
             Ok(file) => file,
             Err(errno) => return Some(Err(errno)),

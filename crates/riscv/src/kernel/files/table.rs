@@ -11,7 +11,7 @@ use super::regular::Regular;
 use super::timer::Timer;
 use super::{Errno, Result, Way};
 use crate::kernel::saved::{Checked, require};
-use crate::kernel::synthetic::FIRST_INODE;
+use crate::kernel::synthetic::{FIRST_INODE, normal};
 use crate::kernel::{Entry, Kind, Status, Stream};
 
 /// Descriptors of a process, at most.
@@ -28,6 +28,7 @@ pub(super) const READ_WRITE: u64 = 2;
 pub(super) const APPEND: u64 = 0o2000;
 pub(super) const NONBLOCK: u64 = 0o4000;
 pub(super) const CLOEXEC: u64 = 0o200_0000;
+pub(super) const PATH: u64 = 0o1000_0000;
 
 /// Kinds of open files.
 #[derive(Serialize, Deserialize)]
@@ -43,6 +44,8 @@ pub(super) enum Open {
     Random,
     /// A folder by its name without links, what is in it, and the place of the next entry.
     Folder(String, Vec<Entry>, usize),
+    /// A file of this name, without its content: one that was opened with `O_PATH` and is no folder.
+    Path(String),
     /// An end of the pipe with this number, or both: the flags say which.
     Pipe(u32),
     Event {
@@ -66,6 +69,7 @@ impl OpenFile {
     /// Whether it was opened for that.
     pub(super) const fn permits(&self, way: Way) -> bool {
         match way {
+            _ if self.flags & PATH != 0 => false,
             Way::Read => self.flags & 3 != WRITE_ONLY,
             Way::Write => self.flags & 3 != 0,
         }
@@ -127,7 +131,10 @@ impl Default for Table {
 impl Open {
     /// Whether `epoll` can watch it.
     pub(super) const fn can_be_watched(&self) -> bool {
-        !matches!(self, Open::File(_) | Open::Folder(..) | Open::Text(..) | Open::Epoll(_))
+        !matches!(
+            self,
+            Open::File(_) | Open::Folder(..) | Open::Path(_) | Open::Text(..) | Open::Epoll(_)
+        )
     }
 }
 
@@ -198,9 +205,15 @@ impl Table {
         slot.and_then(Option::as_mut).ok_or(Errno::BADF)
     }
 
-    pub(super) fn file(&mut self, descriptor: u64) -> Result<&mut OpenFile> {
+    /// The open file of a descriptor, also if it has no content (`O_PATH`).
+    pub(super) fn any_file(&mut self, descriptor: u64) -> Result<&mut OpenFile> {
         let number = self.file_number(descriptor)?;
         self.by_number(number)
+    }
+
+    pub(super) fn file(&mut self, descriptor: u64) -> Result<&mut OpenFile> {
+        let file = self.any_file(descriptor)?;
+        if file.flags & PATH == 0 { Ok(file) } else { Err(Errno::BADF) }
     }
 
     pub(super) fn get(&mut self, descriptor: u64) -> Result<&mut Open> {
@@ -294,10 +307,11 @@ impl Table {
 
     /// What the link below `/proc/self/fd` says of a descriptor.
     pub(super) fn link(&mut self, descriptor: u64) -> Result<String> {
-        Ok(match self.get(descriptor)? {
+        Ok(match &self.any_file(descriptor)?.open {
             Open::Input | Open::Output(_) => "/dev/tty".to_owned(),
             Open::File(file) => file.shown_name(),
             Open::Folder(name, ..) => name.clone(),
+            Open::Path(name) => normal(name),
             Open::Null => "/dev/null".to_owned(),
             Open::Zero => "/dev/zero".to_owned(),
             Open::Full => "/dev/full".to_owned(),
