@@ -470,14 +470,18 @@ impl Host for LocalHost {
             };
         }
         let is_made = mode.create && self.create(name, mode.create_new)?;
-        let Place { path, .. } = self.place(name, true)?;
+        let place = self.place(name, true)?;
+        let path = &place.path;
         if mode.truncate {
             self.empty(name)?;
         }
         let mut opened = match mode.is_again {
-            true => self.open_again(&path, mode),
-            false => self.open_file(&path, mode),
+            true => self.open_again(path, mode),
+            false => self.open_file(path, mode),
         };
+        if let Ok(Opened::Folder(status, entries)) = &mut opened {
+            self.folder.hide(&place, status, entries);
+        }
         if is_made && let Ok(Opened::File(file, status)) = &mut opened {
             file.set_permissions(permitted(mode.permissions))?;
             status.permissions = permitted(mode.permissions).mode();
@@ -485,20 +489,20 @@ impl Host for LocalHost {
         if !matches!(opened, Ok(Opened::Folder(..))) {
             // One that may not be read is there.
             let is_there =
-                opened.is_ok() || fs::symlink_metadata(&path).is_ok_and(|it| it.is_file());
-            self.note_input(&path, is_there);
+                opened.is_ok() || fs::symlink_metadata(path).is_ok_and(|it| it.is_file());
+            self.note_input(path, is_there);
         }
         opened
     }
 
     fn status(&mut self, name: &str, follow: bool) -> io::Result<Status> {
         self.await_earlier();
-        let Place { path, .. } = self.place(name, follow)?;
-        let found = fs::symlink_metadata(&path).map(|found| self.folder.status(&found));
-        match &found {
-            Ok(Status { kind: Kind::File, .. }) => self.note_input(&path, true),
-            Err(_) => self.note_input(&path, false),
-            Ok(_) => {}
+        let place = self.place(name, follow)?;
+        let mut found = fs::symlink_metadata(&place.path).map(|found| self.folder.status(&found));
+        match &mut found {
+            Ok(Status { kind: Kind::File, .. }) => self.note_input(&place.path, true),
+            Err(_) => self.note_input(&place.path, false),
+            Ok(status) => self.folder.hide(&place, status, &mut Vec::new()),
         }
         found
     }

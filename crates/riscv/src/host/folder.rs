@@ -1,6 +1,6 @@
 //! The files that a program may see: those of its folder, and those that its user has named.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -55,6 +55,8 @@ pub(super) struct Folder {
     root: Option<PathBuf>,
     /// Other files and folders that may be read, without links.
     allowed: Vec<PathBuf>,
+    /// And what leads to them.
+    ways: BTreeSet<PathBuf>,
     /// The folder that has the libraries of dynamically linked programs.
     libraries: Option<Libraries>,
     /// Those of its files: programs that share files have one table, and reach it in their order.
@@ -73,9 +75,13 @@ impl Folder {
             Some(root) => root.join(name),
             None => name.to_owned(),
         };
+        let said = parts(&path);
         let path = fs::canonicalize(path)?;
         if !self.allowed.contains(&path) {
-            self.allowed.push(path);
+            self.allowed.push(path.clone());
+        }
+        if !self.is_in_root(&path) {
+            self.ways.extend(ways(Path::new("/"), said));
         }
         Ok(())
     }
@@ -125,8 +131,15 @@ impl Folder {
     /// The place of a name that a program has said. The last link is followed if `follow` says so; a file that is
     /// missing has a place if its folder is there.
     pub(super) fn resolve(&self, name: &str, follow: bool) -> Result<Place, Lost> {
-        let libraries = self.libraries.as_ref().filter(|_| Libraries::covers(Path::new(name)));
-        let Some(libraries) = libraries else { return self.resolve_on_host(name, follow) };
+        let path = Path::new(name);
+        let Some(libraries) = &self.libraries else { return self.resolve_on_host(name, follow) };
+        if !Libraries::covers(path) {
+            let found = self.resolve_on_host(name, follow);
+            let is_seen = found.as_ref().is_ok_and(|place| !self.is_way(place));
+            let way = if is_seen { None } else { libraries.way(path, follow) };
+            let way = way.map(|path| Place { path, is_own: false, is_library: true });
+            return way.map_or(found, Ok);
+        }
         let found = libraries.resolve(Path::new(name), follow).map_err(Lost::Error);
         let found = found.map(|path| Place { path, is_own: false, is_library: true });
         match &found {
@@ -137,13 +150,41 @@ impl Folder {
 
     fn resolve_on_host(&self, name: &str, follow: bool) -> Result<Place, Lost> {
         let parts = |name: &Path| self.parts(name);
-        let at = walk(Path::new("/"), parts(Path::new(name)), follow, parts)
+        let at = walk(Path::new("/"), parts(Path::new(name)), follow, parts, |_| {})
             .map_err(|(at, error)| self.lost(&at, error))?;
         let is_own = self.is_in_root(&at);
-        if is_own || self.allowed.iter().any(|allowed| at.starts_with(allowed)) {
+        if is_own || self.is_allowed(&at) || self.ways.contains(&at) {
             return Ok(Place { path: at, is_own, is_library: false });
         }
         Err(Lost::Outside)
+    }
+
+    fn is_allowed(&self, path: &Path) -> bool {
+        self.allowed.iter().any(|allowed| path.starts_with(allowed))
+    }
+
+    /// Whether a place that programs see only leads to what they may read.
+    fn is_way(&self, place: &Place) -> bool {
+        let Place { path, is_own, is_library } = place;
+        match &self.libraries {
+            Some(libraries) if *is_library => !libraries.has(path),
+            _ => !is_own && !self.is_allowed(path),
+        }
+    }
+
+    /// Takes from a folder that only leads to others all that is the host's matter, and what is beside them.
+    pub(super) fn hide(&self, place: &Place, status: &mut Status, entries: &mut Vec<Entry>) {
+        if status.kind != Kind::Folder || !self.is_way(place) {
+            return;
+        }
+        (status.permissions, status.links) = (0o755, 2);
+        entries.retain(|entry| {
+            let path = place.path.join(&entry.name);
+            match &self.libraries {
+                Some(libraries) if place.is_library => libraries.shows(&path),
+                _ => self.is_allowed(&path) || self.ways.contains(&path),
+            }
+        });
     }
 
     /// The parts of a name; that of the run's folder is replaced by its place.
@@ -241,12 +282,13 @@ pub(super) fn parts(name: &Path) -> VecDeque<OsString> {
 
 /// The place that parts of a name lead to from `top` on, and never out of it. `parts` gives those of a link's text. The
 /// last link is followed if `follow` says so; a file that is missing has a place if its folder is there. An error comes
-/// with the place that it is about.
+/// with the place that it is about. Links on the way are noted.
 pub(super) fn walk(
     top: &Path,
     mut rest: VecDeque<OsString>,
     follow: bool,
     parts: impl Fn(&Path) -> VecDeque<OsString>,
+    mut note_link: impl FnMut(&Path),
 ) -> Result<PathBuf, (PathBuf, io::Error)> {
     let mut at = top.to_owned();
     let mut links = 0;
@@ -266,6 +308,7 @@ pub(super) fn walk(
                     true => Err(io::Error::from_raw_os_error(ELOOP)),
                     false => fs::read_link(&next),
                 };
+                note_link(&next);
                 let target = target.map_err(|error| (next, error))?;
                 if target.is_absolute() {
                     at = top.to_owned();
@@ -285,6 +328,15 @@ pub(super) fn walk(
         at = next;
     }
     Ok(at)
+}
+
+/// The folders and links below `top` that lead to a file by this name, and its place.
+pub(super) fn ways(top: &Path, name: VecDeque<OsString>) -> BTreeSet<PathBuf> {
+    let mut places = Vec::new();
+    let end = walk(top, name, true, parts, |link| places.push(link.to_owned()));
+    places.extend(end.ok());
+    let above = places.iter().flat_map(|place| place.ancestors());
+    above.filter(|place| place.starts_with(top) && *place != top).map(Path::to_owned).collect()
 }
 
 /// A path without `.` and `..`, whatever links there are.

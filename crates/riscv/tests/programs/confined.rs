@@ -83,6 +83,35 @@ fn the_folder_is_all_that_is_seen() {
 }
 
 #[test]
+fn what_leads_to_allowed_files_is_seen_and_nothing_beside_it() {
+    let mut rig = Rig::new();
+    let top = rig.all.path().canonicalize().expect("it is there");
+    fs::create_dir_all(top.join("data/deep")).expect("the folder is ours");
+    for name in ["data/deep/seen", "data/deep/hidden", "data/hidden"] {
+        fs::write(top.join(name), name).expect("the folder is ours");
+    }
+    symlink("data/deep", top.join("short")).expect("a link");
+    symlink("data", top.join("other")).expect("a link");
+    rig.host.allow(&top.join("short/seen")).expect("it is there");
+    let name = |rest: &str| format!("{}/{rest}", top.display());
+    let kind = |rig: &mut Rig, rest: &str| rig.host.status(&name(rest), false).map(|it| it.kind);
+    assert_eq!(kind(&mut rig, "short").expect("it leads there"), Kind::Link);
+    assert_eq!(rig.host.read_link(&name("short")).expect("its text"), "data/deep");
+    for folder in ["", "data", "data/deep"] {
+        assert_eq!(kind(&mut rig, folder).expect(folder), Kind::Folder);
+    }
+    assert_eq!(rig.text(&name("")).expect("a folder"), "data short");
+    assert_eq!(rig.text(&name("data")).expect("a folder"), "deep");
+    assert_eq!(rig.text(&name("short")).expect("a folder"), "seen");
+    assert_eq!(rig.text(&name("short/seen")).expect("it is named"), "data/deep/seen");
+    for hidden in ["data/hidden", "data/deep/hidden", "short/hidden", "other", "out"] {
+        kind(&mut rig, hidden).expect_err(hidden);
+    }
+    let error = rig.host.open(&name("short/seen"), MAKE).expect_err("it is outside");
+    assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
+}
+
+#[test]
 fn links_do_not_lead_outside() {
     let mut rig = Rig::new();
     let run = rig.all.path().join("run");

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use rackmem_riscv::elf::{LINKER_BASE, LoadError};
 use rackmem_riscv::functional::{End, Options, Outcome, Output, RunError, run};
 use rackmem_riscv::host::LocalHost;
-use rackmem_riscv::kernel::{Change, Host, OpenMode, Opened};
+use rackmem_riscv::kernel::{Change, Host, Kind, OpenMode, Opened};
 use tempfile::TempDir;
 
 use crate::support::asm::{A0, A1, A2, CODE, Program};
@@ -218,6 +218,40 @@ fn libraries_are_found_where_linkers_look() {
     assert_eq!(rig.host.enter("/lib/more/..").expect("it is there"), "/lib");
     assert_eq!(rig.host.inputs.get("sys/lib/a.so"), Some(&true));
     assert_eq!(rig.host.inputs.get("sys/lib/none.so"), Some(&false));
+}
+
+/// `realpath` asks for all links and folders on the way.
+#[test]
+fn what_leads_to_libraries_is_seen_and_nothing_beside_it() {
+    let mut rig = Rig::new();
+    let sys = rig.all.path().join("run/merged");
+    for folder in ["usr/lib/more", "usr/local/lib", "usr/share", "etc", "opt"] {
+        fs::create_dir_all(sys.join(folder)).expect("the folder is ours");
+    }
+    for name in ["usr/lib/a.so", "usr/share/secret", "etc/passwd", "etc/ld.so.cache"] {
+        fs::write(sys.join(name), name).expect("the folder is ours");
+    }
+    symlink("usr/lib", sys.join("lib")).expect("a link");
+    symlink("/usr/lib", sys.join("lib64")).expect("a link");
+    rig.host.set_libraries(Path::new("merged")).expect("it is there");
+    for (name, text) in [("/lib", "usr/lib"), ("/lib64", "/usr/lib")] {
+        assert_eq!(rig.host.status(name, false).expect(name).kind, Kind::Link);
+        assert_eq!(rig.host.read_link(name).expect(name), text);
+    }
+    for (name, entries) in [("/usr", "lib local"), ("/usr/local", "lib"), ("/etc", "ld.so.cache")] {
+        let status = rig.host.status(name, false).expect(name);
+        assert_eq!((status.kind, status.permissions, status.links), (Kind::Folder, 0o755, 2));
+        assert_eq!(rig.host.read_link(name).expect_err("it is no link").raw_os_error(), Some(22));
+        let Ok(Opened::Folder(_, seen)) = rig.host.open(name, READ) else { panic!("{name}") };
+        let seen: Vec<String> = seen.into_iter().map(|entry| entry.name).collect();
+        assert_eq!(seen.join(" "), entries, "{name}");
+        let made = rig.host.change(&Change::MakeFolder(&format!("{name}/new")));
+        assert_eq!(made.expect_err(name).kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    }
+    for hidden in ["/usr/share", "/usr/share/secret", "/etc/passwd", "/opt", "/usr/../opt"] {
+        rig.host.status(hidden, false).expect_err(hidden);
+    }
+    assert_eq!(rig.text("/usr/../lib/a.so").expect("it is there"), "usr/lib/a.so");
 }
 
 #[test]
