@@ -1,7 +1,11 @@
 //! Files that the nodes of a rack share, or that outlive a program's mappings.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::{compile, has_compiler, rackmem, text};
@@ -52,7 +56,7 @@ int main(void)
 }
 "#;
 
-/// Writes a file through a mapping, and goes on until it is stopped, or crashes.
+/// Writes a file through a mapping, says so, and goes on until it is stopped, waits for input, or crashes.
 const ENDLESS: &[u8] = br#"
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -66,15 +70,18 @@ int main(int count, char **args)
         return 1;
     map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     map[0] = 'k';
-    if (count > 2)
+    write(1, "k\n", 2);
+    if (count > 2 && args[2][0] == 'c')
         *(volatile int *)8 = 0;
-    for (;;)
+    for (volatile int i = 0; i < 10000 || count == 2; i++)
         ;
+    read(0, (char *)map, 1);
 }
 "#;
 
 /// Three nodes see the same files in other orders. Then the first one makes a file and a folder again.
 const NUMBERS: &[u8] = br#"
+#define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -188,6 +195,45 @@ fn what_was_written_through_a_mapping_is_in_the_file_however_the_program_ends() 
             assert_eq!((content.len(), content[0]), (4096, b'k'), "{all:?}");
             fs::remove_file(dir.path().join(args[0])).unwrap();
         }
+    }
+}
+
+#[test]
+fn an_interrupted_command_ends_and_what_was_written_through_a_mapping_is_in_the_file() {
+    if !has_compiler() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    compile(&dir, "endless", ENDLESS);
+    let run = |how: &[&str], args: &[&str], signal: Signal| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
+        command
+            .current_dir(dir.path())
+            .args(["sim", "exec"])
+            .args(how)
+            .args(["--", "endless.rv64"]);
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "k\n", "{how:?}");
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        // Its input stays open until it has ended.
+        let input = child.stdin.take();
+        let status = child.wait().unwrap();
+        drop(input);
+        status
+    };
+    for how in [&["sonuma"][..], &["--functional"]] {
+        for (signal, number) in [(Signal::INT, 2), (Signal::TERM, 15)] {
+            assert_eq!(run(how, &["stopped"], signal).code(), Some(128 + number), "{how:?}");
+            let content = fs::read(dir.path().join("stopped")).unwrap();
+            assert_eq!((content.len(), content[0]), (4096, b'k'), "{how:?}");
+            fs::remove_file(dir.path().join("stopped")).unwrap();
+        }
+        // One that waits for input cannot end well, and ends all the same.
+        let status = run(how, &["waits", "reads"], Signal::TERM);
+        assert!(status.signal() == Some(15) || status.code() == Some(143), "{how:?}: {status}");
     }
 }
 

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use rackmem_riscv::Mark;
 use rackmem_riscv::host::Numbers;
 use rackmem_riscv::kernel::Stream;
+use rackmem_riscv::{Mark, Stop};
 
 use super::checkpoint::{Checkpoint, Head, State, Taken};
 use super::node::Node;
@@ -294,8 +294,9 @@ impl Session {
             {
                 return None;
             }
-            if self.epochs % EPOCHS_PER_REPORT == 0
-                && options.progress.is_some_and(|progress| !progress(last))
+            let is_reported = self.epochs % EPOCHS_PER_REPORT == 0;
+            if options.stop.is_some_and(Stop::take)
+                || is_reported && options.progress.is_some_and(|progress| !progress(last))
             {
                 return Some(Over::Cut("interrupted".to_owned()));
             }
