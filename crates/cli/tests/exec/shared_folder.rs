@@ -6,9 +6,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
 
-use super::{compile, has_compiler, rackmem, text};
+use super::{compiled, rackmem, text};
 
 /// Each node makes the same folders, appends to one file and writes another one through a mapping, all at the same
 /// time, and tells what it has seen.
@@ -146,11 +145,7 @@ int main(void)
 
 #[test]
 fn nodes_share_the_numbers_of_files_whatever_numbers_the_host_gives() {
-    if !has_compiler() {
-        return;
-    }
-    let dir = TempDir::new().unwrap();
-    compile(&dir, "numbers", NUMBERS);
+    let Some(dir) = compiled("numbers", NUMBERS) else { return };
     let run = |folder: &str, options: &[&str]| {
         let folder = dir.path().join(folder);
         let _ = fs::create_dir(&folder);
@@ -180,11 +175,7 @@ fn nodes_share_the_numbers_of_files_whatever_numbers_the_host_gives() {
 
 #[test]
 fn what_was_written_through_a_mapping_is_in_the_file_however_the_program_ends() {
-    if !has_compiler() {
-        return;
-    }
-    let dir = TempDir::new().unwrap();
-    compile(&dir, "endless", ENDLESS);
+    let Some(dir) = compiled("endless", ENDLESS) else { return };
     for how in
         [&["sonuma", "--max-cycles", "2M"][..], &["--functional", "--max-instructions", "2M"]]
     {
@@ -200,11 +191,7 @@ fn what_was_written_through_a_mapping_is_in_the_file_however_the_program_ends() 
 
 #[test]
 fn an_interrupted_command_ends_and_what_was_written_through_a_mapping_is_in_the_file() {
-    if !has_compiler() {
-        return;
-    }
-    let dir = TempDir::new().unwrap();
-    compile(&dir, "endless", ENDLESS);
+    let Some(dir) = compiled("endless", ENDLESS) else { return };
     let run = |how: &[&str], args: &[&str], signal: Signal| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
         command
@@ -239,11 +226,7 @@ fn an_interrupted_command_ends_and_what_was_written_through_a_mapping_is_in_the_
 
 #[test]
 fn nodes_share_files_in_an_order_that_does_not_depend_on_threads() {
-    if !has_compiler() {
-        return;
-    }
-    let dir = TempDir::new().unwrap();
-    compile(&dir, "rivals", RIVALS);
+    let Some(dir) = compiled("rivals", RIVALS) else { return };
     let run = |threads: &str| {
         let folder = dir.path().join(threads);
         fs::create_dir(&folder).unwrap();

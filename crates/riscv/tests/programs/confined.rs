@@ -6,65 +6,15 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use rackmem_riscv::functional::{Options, run};
-use rackmem_riscv::host::{FOLDER, LocalHost, Output};
+use rackmem_riscv::host::{FOLDER, Output};
 use rackmem_riscv::kernel::{Change, Host, Kind, OpenMode, Opened};
 use tempfile::TempDir;
 
 use crate::compiled::{GCC, compile};
+use crate::rig::{READ, Rig};
 use crate::support::qemu::have;
 
-const READ: OpenMode = OpenMode {
-    read: true,
-    write: false,
-    append: false,
-    truncate: false,
-    create: false,
-    create_new: false,
-    permissions: 0o644,
-    is_again: false,
-};
-
 const MAKE: OpenMode = OpenMode { read: false, write: true, truncate: true, create: true, ..READ };
-
-/// A folder for runs, and a file beside it.
-struct Rig {
-    all: TempDir,
-    host: LocalHost,
-}
-
-impl Rig {
-    fn new() -> Rig {
-        let all = TempDir::new().expect("there is room for temporary files");
-        fs::create_dir(all.path().join("run")).expect("the folder is ours");
-        fs::write(all.path().join("run/in"), "inside").expect("the folder is ours");
-        fs::write(all.path().join("out"), "outside").expect("the folder is ours");
-        let host = LocalHost::new(1, Output::Capture, Some(&all.path().join("run")));
-        Rig { all, host }
-    }
-
-    fn beside(&self) -> String {
-        self.all.path().join("out").display().to_string()
-    }
-
-    fn text(&mut self, name: &str) -> io::Result<String> {
-        match self.host.open(name, READ)? {
-            Opened::File(file, _) => io::read_to_string(file),
-            Opened::Pipe(_) => Err(io::ErrorKind::Other.into()),
-            Opened::Folder(_, entries) => {
-                Ok(entries.into_iter().map(|entry| entry.name).collect::<Vec<_>>().join(" "))
-            }
-        }
-    }
-
-    fn is_hidden(&mut self, name: &str) {
-        let warnings = self.host.warnings.len();
-        let error = self.text(name).expect_err("it is outside");
-        assert_eq!(error.kind(), io::ErrorKind::NotFound, "{name}");
-        assert_eq!(self.host.warnings.len(), warnings + 1, "{name}");
-        let said = self.host.warnings.last().expect("a warning");
-        assert!(said.contains(name) && said.contains("--allow PATH"), "{said}");
-    }
-}
 
 #[test]
 fn the_folder_is_all_that_is_seen() {
