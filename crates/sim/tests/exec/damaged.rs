@@ -225,6 +225,7 @@ fn a_field_out_of_bounds_is_named() {
             "kernel.files.table.descriptors[0].file",
         ),
         ("nodes/0/kernel/files/table/on_disk", json!(9), "kernel.files.table.on_disk"),
+        ("nodes/0/kernel/files/table/timers", json!([1]), "kernel.files.table.timers"),
         (
             "nodes/0/kernel/files/table/locks/waiting",
             json!({"0": 99}),

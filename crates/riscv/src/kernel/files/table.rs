@@ -75,6 +75,10 @@ impl OpenFile {
         }
     }
 
+    const fn is_timer(&self) -> bool {
+        matches!(self.open, Open::Timer(_))
+    }
+
     const fn is_on_disk(&self) -> bool {
         matches!(self.open, Open::File(Regular::Disk(_)))
     }
@@ -99,6 +103,8 @@ pub(super) struct Table {
     pub(super) locks: Locks,
     /// Open files that are the host's.
     on_disk: usize,
+    /// And those that are timers, by number.
+    timers: Vec<u32>,
     last: u32,
 }
 
@@ -116,6 +122,7 @@ impl Default for Table {
             kept: Vec::new(),
             locks: Locks::default(),
             on_disk: 0,
+            timers: Vec::new(),
             last: 0,
         };
         let streams = [Open::Input, Open::Output(Stream::Out), Open::Output(Stream::Err)];
@@ -141,7 +148,7 @@ impl Open {
 impl Table {
     /// Checks what was read: numbers refer to what is there, and new ones are free.
     pub(super) fn check(&self) -> Checked {
-        let Table { descriptors, files, pipes, kept, locks, on_disk, last } = self;
+        let Table { descriptors, files, pipes, kept, locks, on_disk, timers, last } = self;
         let used = files.keys().chain(pipes.keys()).max().copied().unwrap_or(0);
         require((used..LAST_FILE).contains(last), || {
             format!("last: is {last}, must be {used} to {}", LAST_FILE - 1)
@@ -150,8 +157,6 @@ impl Table {
             format!("descriptors: has more than {MOST_FILES} entries")
         })?;
         require(files.len() <= MOST_OPEN, || format!("files: has more than {MOST_OPEN} entries"))?;
-        let found = files.values().filter(|file| file.is_on_disk()).count();
-        require(*on_disk == found, || format!("on_disk: is {on_disk}, and {found} files are"))?;
         require(kept.is_sorted_by(|a, b| a < b), || {
             "kept: has a file twice, or not in order".to_owned()
         })?;
@@ -166,7 +171,11 @@ impl Table {
         locks.check(|file| files.contains_key(&file))?;
         files.iter().try_for_each(|(number, file)| {
             self.check_file(file).map_err(|wrong| format!("files.{number}.{wrong}"))
-        })
+        })?;
+        let found = files.values().filter(|file| file.is_on_disk()).count();
+        require(*on_disk == found, || format!("on_disk: is {on_disk}, and {found} files are"))?;
+        let found = files.iter().filter(|(_, file)| file.is_timer()).map(|(number, _)| number);
+        require(timers.iter().eq(found), || "timers: are not those that are open".to_owned())
     }
 
     fn check_file(&self, file: &OpenFile) -> Checked {
@@ -245,6 +254,7 @@ impl Table {
         }
         self.last += 1;
         self.on_disk += usize::from(file.is_on_disk());
+        self.timers.extend(file.is_timer().then_some(self.last));
         self.files.insert(self.last, file);
         self.descriptors[free] = Some(Descriptor { file: self.last, close_on_exec });
         Ok(free as u64)
@@ -293,6 +303,7 @@ impl Table {
             return false;
         }
         let closed = self.files.remove(&file);
+        self.timers.retain(|&timer| timer != file);
         self.on_disk -= usize::from(closed.as_ref().is_some_and(OpenFile::is_on_disk));
         if let Some(OpenFile { open: Open::Pipe(number), .. }) = closed {
             self.forget_pipe(number);
@@ -399,7 +410,7 @@ impl Table {
     }
 
     pub(super) fn timers(&self) -> impl Iterator<Item = &Timer> {
-        self.files.values().filter_map(|file| match &file.open {
+        self.timers.iter().filter_map(|file| match &self.files.get(file)?.open {
             Open::Timer(timer) => Some(timer),
             _ => None,
         })
@@ -407,11 +418,13 @@ impl Table {
 
     /// Counts timers that are due; returns the numbers of their files.
     pub(super) fn tick(&mut self, now_ns: u64) -> Vec<u32> {
-        let due = self.files.iter_mut().filter_map(|(&number, file)| match &mut file.open {
-            Open::Timer(timer) => timer.tick(now_ns).then_some(number),
-            _ => None,
-        });
-        due.collect()
+        let Table { timers, files, .. } = self;
+        let due =
+            timers.iter().filter(|file| match files.get_mut(file).map(|file| &mut file.open) {
+                Some(Open::Timer(timer)) => timer.tick(now_ns),
+                _ => false,
+            });
+        due.copied().collect()
     }
 
     /// Bytes of memory that files in memory take.
