@@ -3,12 +3,15 @@
 mod folder;
 mod libraries;
 mod names;
+mod numbers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +21,7 @@ use crate::kernel::{Change, Code, Errno, Host, Kind, OpenMode, Opened, Status, S
 pub use folder::{FOLDER, plain};
 use folder::{Folder, Lost, Place};
 use names::{check_kind, is_folders, permitted};
+pub use numbers::Numbers;
 
 /// Mapped parts of libraries whose functions are known by name.
 pub const MOST_PARTS: usize = 256;
@@ -51,23 +55,6 @@ pub struct HostState {
     inputs: BTreeMap<String, bool>,
     consumed_bytes: u64,
     made: BTreeSet<PathBuf>,
-    /// Device and number of files on the host, and their numbers here; and the last one.
-    inodes: (Vec<[u64; 3]>, u64),
-}
-
-impl HostState {
-    /// Checks a state that was read.
-    ///
-    /// # Errors
-    /// The first field that no state has so, and what is wrong with it.
-    pub fn check(&self) -> Result<(), String> {
-        const LAST: u64 = 1 << 56;
-        let (inodes, last) = &self.inodes;
-        if *last >= LAST || inodes.iter().any(|[_, _, inode]| inode > last) {
-            return Err(format!("inodes: the last one is {last}, and some are beyond it"));
-        }
-        Ok(())
-    }
 }
 
 /// Standard streams and files of the process; time as the engine counts it.
@@ -128,7 +115,6 @@ impl LocalHost {
             inputs: self.inputs.clone(),
             consumed_bytes: self.consumed_bytes,
             made: self.made.clone(),
-            inodes: self.folder.inodes(),
         }
     }
 
@@ -137,13 +123,12 @@ impl LocalHost {
     /// # Errors
     /// Standard input cannot be read, or has less.
     pub fn restore(&mut self, state: HostState) -> io::Result<()> {
-        let HostState { stdout, stderr, warnings, inputs, consumed_bytes, made, inodes } = state;
+        let HostState { stdout, stderr, warnings, inputs, consumed_bytes, made } = state;
         self.stdout = stdout;
         self.stderr = stderr;
         self.warnings = warnings;
         self.inputs = inputs;
         self.made = made;
-        self.folder.set_inodes(inodes);
         let mut buffer = vec![0; 1 << 16];
         while self.consumed_bytes < consumed_bytes {
             let left = usize::try_from(consumed_bytes - self.consumed_bytes).unwrap_or(usize::MAX);
@@ -155,6 +140,11 @@ impl LocalHost {
             }
         }
         Ok(())
+    }
+
+    /// Has it number files by the table of the programs that share them.
+    pub fn share_numbers(&mut self, numbers: Arc<Mutex<Numbers>>) {
+        self.folder.numbers = numbers;
     }
 
     /// Lets the program read a file, or what is in a folder, outside of the run's folder.
@@ -286,11 +276,14 @@ impl LocalHost {
 
     /// That the owner of a file may open it so: of other files than the program's own, this is the host's matter.
     fn check_permissions(&self, path: &Path, status: &Status, mode: OpenMode) -> io::Result<()> {
-        let wanted = u32::from(mode.read) << 8 | u32::from(mode.write) << 7;
-        match self.folder.is_in_root(path) && wanted & !status.permissions != 0 {
-            true => Err(io::ErrorKind::PermissionDenied.into()),
-            false => Ok(()),
-        }
+        if self.folder.is_in_root(path) { permits(status.permissions, mode) } else { Ok(()) }
+    }
+
+    /// Whether an open file, which was opened by this name, may be written.
+    fn may_write(&self, name: &str, file: &File) -> bool {
+        // The folder of libraries may be in the run's folder.
+        let is_library = self.folder.resolve(name, true).is_ok_and(|place| place.is_library);
+        self.folder.is_own(file) && !is_library
     }
 
     /// Opens a file of the program again, which its permissions may not allow any more.
@@ -337,20 +330,9 @@ impl LocalHost {
                 _ => {}
             }
         }
-        let file = OpenOptions::new()
-            .read(mode.read)
-            .write(mode.write && !mode.append)
-            .append(mode.write && mode.append)
-            .truncate(mode.write && mode.truncate && !mode.append)
-            .create(mode.write && mode.create)
-            .create_new(mode.write && mode.create_new)
-            .open(path)
-            .map_err(|error| self.too_many(error))?;
+        let file = open_on_host(path, mode).map_err(|error| self.too_many(error))?;
         if mode.write && (mode.truncate || found.is_err()) {
             self.made.insert(path.to_owned());
-        }
-        if mode.write && mode.truncate && mode.append {
-            file.set_len(0)?;
         }
         if mode.write && found.is_err() {
             file.set_permissions(permitted(mode.permissions))?;
@@ -358,6 +340,31 @@ impl LocalHost {
         let status = self.folder.status(&file.metadata()?);
         Ok(Opened::File(file, status))
     }
+}
+
+/// That the owner of a file with such permissions may open it so.
+fn permits(permissions: u32, mode: OpenMode) -> io::Result<()> {
+    let wanted = u32::from(mode.read) << 8 | u32::from(mode.write) << 7;
+    match wanted & !permissions {
+        0 => Ok(()),
+        _ => Err(io::ErrorKind::PermissionDenied.into()),
+    }
+}
+
+/// Opens a file of the host.
+fn open_on_host(path: &Path, mode: OpenMode) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(mode.read)
+        .write(mode.write && !mode.append)
+        .append(mode.write && mode.append)
+        .truncate(mode.write && mode.truncate && !mode.append)
+        .create(mode.write && mode.create)
+        .create_new(mode.write && mode.create_new)
+        .open(path)?;
+    if mode.write && mode.truncate && mode.append {
+        file.set_len(0)?;
+    }
+    Ok(file)
 }
 
 /// Whether C libraries and language runtimes look there by themselves: no reason for a warning.
@@ -463,14 +470,18 @@ impl Host for LocalHost {
             };
         }
         let is_made = mode.create && self.create(name, mode.create_new)?;
-        let Place { path, .. } = self.place(name, true)?;
+        let place = self.place(name, true)?;
+        let path = &place.path;
         if mode.truncate {
             self.empty(name)?;
         }
         let mut opened = match mode.is_again {
-            true => self.open_again(&path, mode),
-            false => self.open_file(&path, mode),
+            true => self.open_again(path, mode),
+            false => self.open_file(path, mode),
         };
+        if let Ok(Opened::Folder(status, entries)) = &mut opened {
+            self.folder.hide(&place, status, entries);
+        }
         if is_made && let Ok(Opened::File(file, status)) = &mut opened {
             file.set_permissions(permitted(mode.permissions))?;
             status.permissions = permitted(mode.permissions).mode();
@@ -478,20 +489,20 @@ impl Host for LocalHost {
         if !matches!(opened, Ok(Opened::Folder(..))) {
             // One that may not be read is there.
             let is_there =
-                opened.is_ok() || fs::symlink_metadata(&path).is_ok_and(|it| it.is_file());
-            self.note_input(&path, is_there);
+                opened.is_ok() || fs::symlink_metadata(path).is_ok_and(|it| it.is_file());
+            self.note_input(path, is_there);
         }
         opened
     }
 
     fn status(&mut self, name: &str, follow: bool) -> io::Result<Status> {
         self.await_earlier();
-        let Place { path, .. } = self.place(name, follow)?;
-        let found = fs::symlink_metadata(&path).map(|found| self.folder.status(&found));
-        match &found {
-            Ok(Status { kind: Kind::File, .. }) => self.note_input(&path, true),
-            Err(_) => self.note_input(&path, false),
-            Ok(_) => {}
+        let place = self.place(name, follow)?;
+        let mut found = fs::symlink_metadata(&place.path).map(|found| self.folder.status(&found));
+        match &mut found {
+            Ok(Status { kind: Kind::File, .. }) => self.note_input(&place.path, true),
+            Err(_) => self.note_input(&place.path, false),
+            Ok(status) => self.folder.hide(&place, status, &mut Vec::new()),
         }
         found
     }
@@ -515,11 +526,29 @@ impl Host for LocalHost {
         }
     }
 
+    fn reopen(&mut self, name: &str, file: &File, mode: OpenMode) -> io::Result<File> {
+        self.await_earlier();
+        match self.may_write(name, file) {
+            true => {
+                let wanted = OpenMode { write: mode.write || mode.truncate, ..mode };
+                permits(file.metadata()?.permissions().mode(), wanted)?;
+            }
+            false if mode.write || mode.truncate => {
+                return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+            }
+            false => {}
+        }
+        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        if mode.truncate && !mode.write {
+            open_on_host(&path, OpenMode { read: false, write: true, ..mode })?;
+        }
+        let mode = OpenMode { create: false, create_new: false, ..mode };
+        open_on_host(&path, mode).map_err(|error| self.too_many(error))
+    }
+
     fn permit(&mut self, name: &str, file: &File, permissions: u32) -> io::Result<()> {
         self.await_earlier();
-        // The folder of libraries may be in the run's folder.
-        let is_library = self.folder.resolve(name, true).is_ok_and(|place| place.is_library);
-        match self.folder.is_own(file) && !is_library {
+        match self.may_write(name, file) {
             true => file.set_permissions(permitted(permissions)),
             false => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
         }

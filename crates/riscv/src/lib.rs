@@ -49,6 +49,7 @@ mod op;
 mod port;
 pub mod space;
 pub mod stack;
+mod stop;
 mod symbols;
 
 pub use decode::{decode, expand, length};
@@ -57,4 +58,5 @@ pub use hart::{Hart, abi};
 pub use inst::{Inst, JumpHint, Mark, Reg};
 pub use op::{Class, Format, Op};
 pub use port::{AmoOp, Port};
+pub use stop::Stop;
 pub use symbols::Symbols;

@@ -458,6 +458,19 @@ fn has_compiler() -> bool {
     found
 }
 
+/// A folder with `NAME.rv64`, compiled from this source in C; `None` without a compiler.
+fn compiled(name: &str, source: &[u8]) -> Option<TempDir> {
+    if !has_compiler() {
+        return None;
+    }
+    let dir = TempDir::new().unwrap();
+    let (from, to) = (format!("{name}.c"), format!("{name}.rv64"));
+    write(&dir, &from, source);
+    let done = rackmem(dir.path(), &["cc", "-O1", "-o", &to, &from]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    Some(dir)
+}
+
 fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs")
 }
@@ -500,13 +513,8 @@ fn a_program_in_cxx_runs_there_and_here() {
 
 #[test]
 fn a_crash_names_function_and_line() {
-    if !has_compiler() {
-        return;
-    }
-    let dir = TempDir::new().unwrap();
-    write(&dir, "wild.c", b"int main(void) { return *(volatile int *)8; }");
-    let done = rackmem(dir.path(), &["cc", "-o", "wild.rv64", "wild.c"]);
-    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let source = b"int main(void) { return *(volatile int *)8; }";
+    let Some(dir) = compiled("wild", source) else { return };
     let done = on_sonuma(dir.path(), &["wild.rv64"]);
     let said = text(&done.stderr);
     assert_eq!(done.status.code(), Some(125), "{said}");

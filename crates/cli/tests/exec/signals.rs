@@ -1,8 +1,6 @@
 //! Signals between threads that run at the same time.
 
-use tempfile::TempDir;
-
-use super::{has_compiler, rackmem, text, write};
+use super::{compiled, rackmem, text};
 
 /// Threads compute until others tell them by signals to end.
 const SPINNING: &[u8] = br#"
@@ -63,13 +61,7 @@ int main(void)
 
 #[test]
 fn a_thread_that_computes_is_told_at_once() {
-    if !has_compiler() {
-        return;
-    }
-    let dir = TempDir::new().unwrap();
-    write(&dir, "spinning.c", SPINNING);
-    let done = rackmem(dir.path(), &["cc", "-O1", "-o", "spinning.rv64", "spinning.c"]);
-    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let Some(dir) = compiled("spinning", SPINNING) else { return };
     // Each thread has a core, they take turns on one, and without timing.
     let chip = ["manycore-ni", "--set", "tiles.columns=2", "--set", "memory.controllers=8"];
     let fast = ["--fast-forward", "1G", "--max-cycles", "100M"];

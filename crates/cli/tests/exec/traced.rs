@@ -4,7 +4,7 @@ use std::fs;
 
 use tempfile::TempDir;
 
-use super::{has_compiler, on_sonuma, prebuilt, rackmem, text, traces, write};
+use super::{compiled, on_sonuma, prebuilt, text, traces};
 
 #[test]
 fn a_trace_has_the_messages_of_every_node() {
@@ -78,13 +78,7 @@ int main(void)
 
 #[test]
 fn a_trace_shows_the_threads_of_a_program() {
-    if !has_compiler() {
-        return;
-    }
-    let dir = TempDir::new().unwrap();
-    write(&dir, "calls.c", CALLS);
-    let done = rackmem(dir.path(), &["cc", "-O1", "-o", "calls.rv64", "calls.c"]);
-    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let Some(dir) = compiled("calls", CALLS) else { return };
     let alone = on_sonuma(dir.path(), &["--report", "alone.json", "calls.rv64"]);
     let trace = ["--trace", "trace.json", "--trace-window", "0us..100us"];
     let args = [&["--report", "report.json"], &trace[..], &["calls.rv64"]].concat();

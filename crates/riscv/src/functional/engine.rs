@@ -150,6 +150,9 @@ impl<'a> Engine<'a> {
 
     /// Instructions that may be executed now without passing the limit of the run, or the next timer.
     fn limit(&self, number: usize, left: u64) -> Result<u64, RunError> {
+        if self.options.stop.as_ref().is_some_and(|stop| stop.take()) {
+            return Err(self.failure(number, Why::Interrupted));
+        }
         let left = match self.kernel.next_timer() {
             Some(due) => left.min(due.saturating_sub(self.host.now_ns).max(1)),
             None => left,

@@ -56,6 +56,8 @@ pub enum Why {
     Misuse(String),
     /// All threads wait, and none is left to wake them.
     Deadlock,
+    /// It was asked to end.
+    Interrupted,
 }
 
 impl Why {
@@ -113,6 +115,7 @@ impl fmt::Display for Why {
             Why::TooLate(limit) => write!(f, "not at its end after {limit} ns"),
             Why::Misuse(what) => f.write_str(what),
             Why::Deadlock => f.write_str("all threads wait for each other"),
+            Why::Interrupted => f.write_str("interrupted"),
         }
     }
 }

@@ -11,6 +11,7 @@ mod error;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::elf;
 use crate::host::LocalHost;
@@ -18,6 +19,7 @@ pub use crate::host::{Input, Output};
 use crate::kernel::{Kernel, Program, signal_name};
 use crate::space::AddressSpace;
 use crate::stack;
+use crate::stop::Stop;
 pub use blocks::{Blocks, Break};
 use engine::Engine;
 pub use error::{Failure, RunError, Why};
@@ -51,6 +53,8 @@ pub struct Options {
     pub allowed: Vec<PathBuf>,
     /// The folder that stands for `/` where a dynamically linked program looks for its libraries.
     pub libraries: Option<PathBuf>,
+    /// Ends the run.
+    pub stop: Option<Arc<Stop>>,
 }
 
 impl Default for Options {
@@ -68,6 +72,7 @@ impl Default for Options {
             folder: None,
             allowed: Vec::new(),
             libraries: None,
+            stop: None,
         }
     }
 }

@@ -1,14 +1,16 @@
 //! The files that a program may see: those of its folder, and those that its user has named.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::libraries::Libraries;
+use super::numbers::Numbers;
 use crate::kernel::{Entry, Kind, Status};
 
 /// The name of the run's folder for programs: wherever it is on the host, they see the same.
@@ -53,11 +55,12 @@ pub(super) struct Folder {
     root: Option<PathBuf>,
     /// Other files and folders that may be read, without links.
     allowed: Vec<PathBuf>,
+    /// And what leads to them.
+    ways: BTreeSet<PathBuf>,
     /// The folder that has the libraries of dynamically linked programs.
     libraries: Option<Libraries>,
-    /// Numbers of files by those of the host.
-    inodes: BTreeMap<(u64, u64), u64>,
-    last_inode: u64,
+    /// Those of its files: programs that share files have one table, and reach it in their order.
+    pub(super) numbers: Arc<Mutex<Numbers>>,
 }
 
 impl Folder {
@@ -72,9 +75,13 @@ impl Folder {
             Some(root) => root.join(name),
             None => name.to_owned(),
         };
+        let said = parts(&path);
         let path = fs::canonicalize(path)?;
         if !self.allowed.contains(&path) {
-            self.allowed.push(path);
+            self.allowed.push(path.clone());
+        }
+        if !self.is_in_root(&path) {
+            self.ways.extend(ways(Path::new("/"), said));
         }
         Ok(())
     }
@@ -124,8 +131,15 @@ impl Folder {
     /// The place of a name that a program has said. The last link is followed if `follow` says so; a file that is
     /// missing has a place if its folder is there.
     pub(super) fn resolve(&self, name: &str, follow: bool) -> Result<Place, Lost> {
-        let libraries = self.libraries.as_ref().filter(|_| Libraries::covers(Path::new(name)));
-        let Some(libraries) = libraries else { return self.resolve_on_host(name, follow) };
+        let path = Path::new(name);
+        let Some(libraries) = &self.libraries else { return self.resolve_on_host(name, follow) };
+        if !Libraries::covers(path) {
+            let found = self.resolve_on_host(name, follow);
+            let is_seen = found.as_ref().is_ok_and(|place| !self.is_way(place));
+            let way = if is_seen { None } else { libraries.way(path, follow) };
+            let way = way.map(|path| Place { path, is_own: false, is_library: true });
+            return way.map_or(found, Ok);
+        }
         let found = libraries.resolve(Path::new(name), follow).map_err(Lost::Error);
         let found = found.map(|path| Place { path, is_own: false, is_library: true });
         match &found {
@@ -136,13 +150,41 @@ impl Folder {
 
     fn resolve_on_host(&self, name: &str, follow: bool) -> Result<Place, Lost> {
         let parts = |name: &Path| self.parts(name);
-        let at = walk(Path::new("/"), parts(Path::new(name)), follow, parts)
+        let at = walk(Path::new("/"), parts(Path::new(name)), follow, parts, |_| {})
             .map_err(|(at, error)| self.lost(&at, error))?;
         let is_own = self.is_in_root(&at);
-        if is_own || self.allowed.iter().any(|allowed| at.starts_with(allowed)) {
+        if is_own || self.is_allowed(&at) || self.ways.contains(&at) {
             return Ok(Place { path: at, is_own, is_library: false });
         }
         Err(Lost::Outside)
+    }
+
+    fn is_allowed(&self, path: &Path) -> bool {
+        self.allowed.iter().any(|allowed| path.starts_with(allowed))
+    }
+
+    /// Whether a place that programs see only leads to what they may read.
+    fn is_way(&self, place: &Place) -> bool {
+        let Place { path, is_own, is_library } = place;
+        match &self.libraries {
+            Some(libraries) if *is_library => !libraries.has(path),
+            _ => !is_own && !self.is_allowed(path),
+        }
+    }
+
+    /// Takes from a folder that only leads to others all that is the host's matter, and what is beside them.
+    pub(super) fn hide(&self, place: &Place, status: &mut Status, entries: &mut Vec<Entry>) {
+        if status.kind != Kind::Folder || !self.is_way(place) {
+            return;
+        }
+        (status.permissions, status.links) = (0o755, 2);
+        entries.retain(|entry| {
+            let path = place.path.join(&entry.name);
+            match &self.libraries {
+                Some(libraries) if place.is_library => libraries.shows(&path),
+                _ => self.is_allowed(&path) || self.ways.contains(&path),
+            }
+        });
     }
 
     /// The parts of a name; that of the run's folder is replaced by its place.
@@ -187,8 +229,8 @@ impl Folder {
         own.unwrap_or(path).to_string_lossy().into_owned()
     }
 
-    pub(super) fn status(&mut self, metadata: &Metadata) -> Status {
-        let inode = self.inode(metadata);
+    pub(super) fn status(&self, metadata: &Metadata) -> Status {
+        let inode = self.numbers().of(metadata);
         let kind = kind(metadata.file_type());
         // The size of a folder is the file system's own matter.
         let size = if kind == Kind::Folder { 4096 } else { metadata.len() };
@@ -196,12 +238,9 @@ impl Folder {
         Status { kind, size, inode, permissions, links }
     }
 
-    fn inode(&mut self, metadata: &Metadata) -> u64 {
-        let key = (metadata.dev(), metadata.ino());
-        *self.inodes.entry(key).or_insert_with(|| {
-            self.last_inode += 1;
-            self.last_inode
-        })
+    /// The numbers of files. What a program that panics leaves of them is whole.
+    pub(super) fn numbers(&self) -> MutexGuard<'_, Numbers> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether an open file is in the run's folder, by whichever name, or was.
@@ -210,27 +249,8 @@ impl Folder {
         name.is_ok_and(|name| self.is_in_root(&name))
     }
 
-    /// Device and number of files on the host, and their numbers here; and the last one.
-    pub(super) fn inodes(&self) -> (Vec<[u64; 3]>, u64) {
-        let inodes = self.inodes.iter().map(|(&(device, host), &inode)| [device, host, inode]);
-        (inodes.collect(), self.last_inode)
-    }
-
-    pub(super) fn set_inodes(&mut self, (inodes, last): (Vec<[u64; 3]>, u64)) {
-        let inodes = inodes.into_iter().map(|[device, host, inode]| ((device, host), inode));
-        self.inodes = inodes.collect();
-        self.last_inode = last;
-    }
-
-    /// Forgets the number of a file that is about to be removed: the host may use its own again.
-    pub(super) fn forget(&mut self, metadata: &Metadata) {
-        if metadata.is_dir() || metadata.nlink() <= 1 {
-            self.inodes.remove(&(metadata.dev(), metadata.ino()));
-        }
-    }
-
     /// The entries of a folder, in the order of their names.
-    pub(super) fn entries(&mut self, path: &Path) -> io::Result<Vec<Entry>> {
+    pub(super) fn entries(&self, path: &Path) -> io::Result<Vec<Entry>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
@@ -240,10 +260,11 @@ impl Folder {
             }
         }
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let mut numbers = self.numbers();
         let entry = |(name, metadata): (String, Metadata)| Entry {
             name,
             kind: kind(metadata.file_type()),
-            inode: self.inode(&metadata),
+            inode: numbers.of(&metadata),
         };
         Ok(found.into_iter().map(entry).collect())
     }
@@ -261,12 +282,13 @@ pub(super) fn parts(name: &Path) -> VecDeque<OsString> {
 
 /// The place that parts of a name lead to from `top` on, and never out of it. `parts` gives those of a link's text. The
 /// last link is followed if `follow` says so; a file that is missing has a place if its folder is there. An error comes
-/// with the place that it is about.
+/// with the place that it is about. Links on the way are noted.
 pub(super) fn walk(
     top: &Path,
     mut rest: VecDeque<OsString>,
     follow: bool,
     parts: impl Fn(&Path) -> VecDeque<OsString>,
+    mut note_link: impl FnMut(&Path),
 ) -> Result<PathBuf, (PathBuf, io::Error)> {
     let mut at = top.to_owned();
     let mut links = 0;
@@ -286,6 +308,7 @@ pub(super) fn walk(
                     true => Err(io::Error::from_raw_os_error(ELOOP)),
                     false => fs::read_link(&next),
                 };
+                note_link(&next);
                 let target = target.map_err(|error| (next, error))?;
                 if target.is_absolute() {
                     at = top.to_owned();
@@ -305,6 +328,15 @@ pub(super) fn walk(
         at = next;
     }
     Ok(at)
+}
+
+/// The folders and links below `top` that lead to a file by this name, and its place.
+pub(super) fn ways(top: &Path, name: VecDeque<OsString>) -> BTreeSet<PathBuf> {
+    let mut places = Vec::new();
+    let end = walk(top, name, true, parts, |link| places.push(link.to_owned()));
+    places.extend(end.ok());
+    let above = places.iter().flat_map(|place| place.ancestors());
+    above.filter(|place| place.starts_with(top) && *place != top).map(Path::to_owned).collect()
 }
 
 /// A path without `.` and `..`, whatever links there are.

@@ -1,10 +1,11 @@
 //! The folder of shared libraries: it stands for `/` where dynamically linked programs look for them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::folder::{parts, plain, walk};
+use super::folder::{parts, plain, walk, ways};
 
 /// Folders in which dynamic linkers look by themselves.
 const FOLDERS: [&str; 5] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib"];
@@ -18,6 +19,8 @@ const SETTINGS: [&str; 2] = ["ld.so.", "ld-musl-"];
 pub(super) struct Libraries {
     /// Without links.
     root: PathBuf,
+    /// What leads to the folders in it for which it stands.
+    ways: BTreeSet<PathBuf>,
 }
 
 impl Libraries {
@@ -26,7 +29,11 @@ impl Libraries {
     pub(super) fn new(root: &Path) -> io::Result<Libraries> {
         let root = fs::canonicalize(root)?;
         match fs::metadata(&root)?.is_dir() {
-            true => Ok(Libraries { root }),
+            true => {
+                let names = FOLDERS.iter().chain(&["/etc"]);
+                let ways = names.flat_map(|name| ways(&root, parts(Path::new(name)))).collect();
+                Ok(Libraries { root, ways })
+            }
             false => Err(io::ErrorKind::NotADirectory.into()),
         }
     }
@@ -47,10 +54,25 @@ impl Libraries {
     /// has such a name itself.
     pub(super) fn resolve(&self, name: &Path, follow: bool) -> io::Result<PathBuf> {
         let path = self.walk(name, follow)?;
-        match self.shown(&path).is_some_and(|shown| Libraries::covers(&shown)) {
-            true => Ok(path),
-            false => Err(io::ErrorKind::NotFound.into()),
-        }
+        if self.has(&path) { Ok(path) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
+    /// Whether a place is one of those for which the folder stands.
+    pub(super) fn has(&self, path: &Path) -> bool {
+        self.shown(path).is_some_and(|shown| Libraries::covers(&shown))
+    }
+
+    /// Whether a place is one of those, or leads there.
+    pub(super) fn shows(&self, path: &Path) -> bool {
+        self.has(path) || self.ways.contains(path)
+    }
+
+    /// The place of a name that leads to those for which the folder stands.
+    pub(super) fn way(&self, name: &Path, follow: bool) -> Option<PathBuf> {
+        let is_way = |path: &PathBuf| self.ways.contains(path);
+        let named = self.root.join(plain(name).strip_prefix("/").ok()?);
+        let found = is_way(&named).then(|| self.walk(name, follow));
+        found?.ok().filter(is_way)
     }
 
     /// The place of the dynamic linker that a program names, wherever it is in the folder.
@@ -59,7 +81,7 @@ impl Libraries {
     }
 
     fn walk(&self, name: &Path, follow: bool) -> io::Result<PathBuf> {
-        walk(&self.root, parts(name), follow, parts).map_err(|(_, error)| error)
+        walk(&self.root, parts(name), follow, parts, |_| {}).map_err(|(_, error)| error)
     }
 
     /// The program's name of a place in the folder.

@@ -114,7 +114,7 @@ impl LocalHost {
                     return Err(Errno::ISDIR.into());
                 }
                 fs::remove_file(&path)?;
-                self.folder.forget(&found);
+                self.folder.numbers().forget(&found);
                 Ok(())
             }
             Change::RemoveFolder(name) => {
@@ -122,7 +122,7 @@ impl LocalHost {
                 self.folder.check_not_root(&path)?;
                 let found = fs::symlink_metadata(&path)?;
                 fs::remove_dir(&path)?;
-                self.folder.forget(&found);
+                self.folder.numbers().forget(&found);
                 Ok(())
             }
             Change::Link { from, to, follow } => {
@@ -165,7 +165,7 @@ impl LocalHost {
         if let Ok(replaced) = replaced
             && (replaced.dev(), replaced.ino()) != (moved.dev(), moved.ino())
         {
-            self.folder.forget(&replaced);
+            self.folder.numbers().forget(&replaced);
         }
         self.made.extend([from, to]);
         Ok(())

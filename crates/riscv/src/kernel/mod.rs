@@ -190,14 +190,7 @@ impl Kernel {
         state.pc = state.pc.wrapping_add(waiting::ECALL_BYTES);
         let number = state.x[abi::A7];
         self.now_ns = host.now_ns();
-        // A call that is made again gives up when it would have the first time.
-        let deadline = match self.sleepers.remove(&hart) {
-            Some(Sleeper::Retry(until_ns)) => until_ns,
-            _ => {
-                self.files.stop_opening(hart);
-                None
-            }
-        };
+        let sleeper = self.sleepers.remove(&hart);
         let has_ticked = self.files.tick(self.now_ns);
         if number == number::RT_SIGRETURN {
             let mut effect = self.end_handler(hart, state, memory, host);
@@ -206,6 +199,14 @@ impl Kernel {
             }
             return Reply { effect, woken: Vec::new() };
         }
+        // A call that is made again gives up when it would have the first time.
+        let (deadline, has_stopped) = match sleeper {
+            Some(Sleeper::Retry(until_ns)) => (until_ns, false),
+            _ => {
+                self.files.stop_opening(hart);
+                (None, self.files.stop_locking(hart))
+            }
+        };
         let mut context = Context {
             hart,
             state,
@@ -222,7 +223,7 @@ impl Kernel {
             outcome.1 = self.send(&mut context, To::Thread(hart), signal);
         }
         let Context { mut woken, wait, has_changed, .. } = context;
-        if has_changed || has_ticked {
+        if has_changed || has_ticked || has_stopped {
             woken.extend(self.retrying().filter(|hart| !woken.contains(hart)).collect::<Vec<_>>());
         }
         let mut effect = self.settle(hart, state, wait, outcome);

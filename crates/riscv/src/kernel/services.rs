@@ -56,6 +56,11 @@ pub trait Host {
         Err(io::ErrorKind::NotFound.into())
     }
 
+    /// Opens an open file again, which was opened by this name and perhaps has none any more.
+    fn reopen(&mut self, _name: &str, _file: &File, _mode: OpenMode) -> io::Result<File> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
     /// Gives an open file other permissions, which was opened by this name.
     fn permit(&mut self, _name: &str, _file: &File, _permissions: u32) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())

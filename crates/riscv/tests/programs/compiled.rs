@@ -178,6 +178,11 @@ fn random_files() {
 }
 
 #[test]
+fn again() {
+    prints_the_same("again", &[]);
+}
+
+#[test]
 fn links() {
     prints_the_same("links", &[]);
 }

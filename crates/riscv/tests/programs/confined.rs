@@ -6,65 +6,15 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use rackmem_riscv::functional::{Options, run};
-use rackmem_riscv::host::{FOLDER, LocalHost, Output};
+use rackmem_riscv::host::{FOLDER, Output};
 use rackmem_riscv::kernel::{Change, Host, Kind, OpenMode, Opened};
 use tempfile::TempDir;
 
 use crate::compiled::{GCC, compile};
+use crate::rig::{READ, Rig};
 use crate::support::qemu::have;
 
-const READ: OpenMode = OpenMode {
-    read: true,
-    write: false,
-    append: false,
-    truncate: false,
-    create: false,
-    create_new: false,
-    permissions: 0o644,
-    is_again: false,
-};
-
 const MAKE: OpenMode = OpenMode { read: false, write: true, truncate: true, create: true, ..READ };
-
-/// A folder for runs, and a file beside it.
-struct Rig {
-    all: TempDir,
-    host: LocalHost,
-}
-
-impl Rig {
-    fn new() -> Rig {
-        let all = TempDir::new().expect("there is room for temporary files");
-        fs::create_dir(all.path().join("run")).expect("the folder is ours");
-        fs::write(all.path().join("run/in"), "inside").expect("the folder is ours");
-        fs::write(all.path().join("out"), "outside").expect("the folder is ours");
-        let host = LocalHost::new(1, Output::Capture, Some(&all.path().join("run")));
-        Rig { all, host }
-    }
-
-    fn beside(&self) -> String {
-        self.all.path().join("out").display().to_string()
-    }
-
-    fn text(&mut self, name: &str) -> io::Result<String> {
-        match self.host.open(name, READ)? {
-            Opened::File(file, _) => io::read_to_string(file),
-            Opened::Pipe(_) => Err(io::ErrorKind::Other.into()),
-            Opened::Folder(_, entries) => {
-                Ok(entries.into_iter().map(|entry| entry.name).collect::<Vec<_>>().join(" "))
-            }
-        }
-    }
-
-    fn is_hidden(&mut self, name: &str) {
-        let warnings = self.host.warnings.len();
-        let error = self.text(name).expect_err("it is outside");
-        assert_eq!(error.kind(), io::ErrorKind::NotFound, "{name}");
-        assert_eq!(self.host.warnings.len(), warnings + 1, "{name}");
-        let said = self.host.warnings.last().expect("a warning");
-        assert!(said.contains(name) && said.contains("--allow PATH"), "{said}");
-    }
-}
 
 #[test]
 fn the_folder_is_all_that_is_seen() {
@@ -80,6 +30,35 @@ fn the_folder_is_all_that_is_seen() {
     assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
     rig.is_hidden(&format!("{run}/../out"));
     rig.is_hidden("/no/such/folder");
+}
+
+#[test]
+fn what_leads_to_allowed_files_is_seen_and_nothing_beside_it() {
+    let mut rig = Rig::new();
+    let top = rig.all.path().canonicalize().expect("it is there");
+    fs::create_dir_all(top.join("data/deep")).expect("the folder is ours");
+    for name in ["data/deep/seen", "data/deep/hidden", "data/hidden"] {
+        fs::write(top.join(name), name).expect("the folder is ours");
+    }
+    symlink("data/deep", top.join("short")).expect("a link");
+    symlink("data", top.join("other")).expect("a link");
+    rig.host.allow(&top.join("short/seen")).expect("it is there");
+    let name = |rest: &str| format!("{}/{rest}", top.display());
+    let kind = |rig: &mut Rig, rest: &str| rig.host.status(&name(rest), false).map(|it| it.kind);
+    assert_eq!(kind(&mut rig, "short").expect("it leads there"), Kind::Link);
+    assert_eq!(rig.host.read_link(&name("short")).expect("its text"), "data/deep");
+    for folder in ["", "data", "data/deep"] {
+        assert_eq!(kind(&mut rig, folder).expect(folder), Kind::Folder);
+    }
+    assert_eq!(rig.text(&name("")).expect("a folder"), "data short");
+    assert_eq!(rig.text(&name("data")).expect("a folder"), "deep");
+    assert_eq!(rig.text(&name("short")).expect("a folder"), "seen");
+    assert_eq!(rig.text(&name("short/seen")).expect("it is named"), "data/deep/seen");
+    for hidden in ["data/hidden", "data/deep/hidden", "short/hidden", "other", "out"] {
+        kind(&mut rig, hidden).expect_err(hidden);
+    }
+    let error = rig.host.open(&name("short/seen"), MAKE).expect_err("it is outside");
+    assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
 }
 
 #[test]
@@ -108,6 +87,29 @@ fn links_do_not_lead_outside() {
     assert!(removed.is_err() && rig.all.path().join("out").exists());
     let status = rig.host.status("/rackmem/absolute", false).expect("the link itself is inside");
     assert_eq!(status.kind, Kind::Link);
+}
+
+#[test]
+fn an_open_file_is_opened_again_for_no_more_than_its_name_allows() {
+    let mut rig = Rig::new();
+    let beside = rig.beside();
+    rig.host.allow(Path::new(&beside)).expect("it is there");
+    let write = OpenMode { write: true, ..READ };
+    let empty = OpenMode { truncate: true, ..READ };
+    let own = rig.all.path().join("run/in");
+    fs::set_permissions(&own, Permissions::from_mode(0o400)).expect("it is ours");
+    for (name, kind) in [
+        (&beside[..], io::ErrorKind::ReadOnlyFilesystem),
+        ("/rackmem/in", io::ErrorKind::PermissionDenied),
+    ] {
+        let Ok(Opened::File(file, _)) = rig.host.open(name, READ) else { panic!("{name}") };
+        let error = rig.host.reopen(name, &file, write).expect_err("it is read only");
+        assert_eq!(error.kind(), kind, "{name}");
+        let emptied = rig.host.reopen(name, &file, empty);
+        assert!(emptied.is_err(), "{name}");
+        rig.host.reopen(name, &file, READ).expect("it may be read");
+        assert!(!rig.text(name).expect("it is there").is_empty());
+    }
 }
 
 /// What a program leaves in the folder gives the next one no more than it had itself.

@@ -8,10 +8,10 @@ use std::process::Command;
 use proptest::prelude::*;
 use rackmem_riscv::elf::{LINKER_BASE, LoadError};
 use rackmem_riscv::functional::{End, Options, Outcome, Output, RunError, run};
-use rackmem_riscv::host::LocalHost;
-use rackmem_riscv::kernel::{Change, Host, OpenMode, Opened};
+use rackmem_riscv::kernel::{Change, Host, Kind, OpenMode, Opened};
 use tempfile::TempDir;
 
+use crate::rig::{READ, Rig};
 use crate::support::asm::{A0, A1, A2, CODE, Program};
 use crate::support::qemu::{LIBRARIES, QEMU, have};
 
@@ -153,49 +153,22 @@ proptest! {
     }
 }
 
-const READ: OpenMode = OpenMode {
-    read: true,
-    write: false,
-    append: false,
-    truncate: false,
-    create: false,
-    create_new: false,
-    is_again: false,
-    permissions: 0,
-};
-
-/// A folder of libraries in a run's folder, and a secret beside it.
-struct Rig {
-    all: TempDir,
-    host: LocalHost,
-}
-
-impl Rig {
-    fn new() -> Rig {
-        let all = TempDir::new().expect("there is room for temporary files");
-        let run = all.path().join("run");
-        fs::create_dir_all(run.join("sys/lib/more")).expect("the folder is ours");
-        fs::create_dir_all(run.join("sys/etc/alternatives")).expect("the folder is ours");
-        for name in ["lib/a.so", "etc/ld.so.cache", "etc/passwd", "lib/more/b.so"] {
-            fs::write(run.join("sys").join(name), name).expect("the folder is ours");
-        }
-        fs::write(all.path().join("out"), "outside").expect("the folder is ours");
-        let mut host = LocalHost::new(1, Output::Capture, Some(&run));
-        host.set_libraries(Path::new("sys")).expect("it is there");
-        Rig { all, host }
+/// A folder of libraries in a run's folder.
+fn rig() -> Rig {
+    let mut rig = Rig::new();
+    let sys = rig.all.path().join("run/sys");
+    fs::create_dir_all(sys.join("lib/more")).expect("the folder is ours");
+    fs::create_dir_all(sys.join("etc/alternatives")).expect("the folder is ours");
+    for name in ["lib/a.so", "etc/ld.so.cache", "etc/passwd", "lib/more/b.so"] {
+        fs::write(sys.join(name), name).expect("the folder is ours");
     }
-
-    fn text(&mut self, name: &str) -> std::io::Result<String> {
-        match self.host.open(name, READ)? {
-            Opened::File(file, _) => std::io::read_to_string(file),
-            _ => Ok(String::new()),
-        }
-    }
+    rig.host.set_libraries(Path::new("sys")).expect("it is there");
+    rig
 }
 
 #[test]
 fn libraries_are_found_where_linkers_look() {
-    let mut rig = Rig::new();
+    let mut rig = rig();
     let lib = rig.all.path().join("run/sys/lib");
     symlink("/etc/alternatives/b.so", lib.join("b.so")).expect("a link");
     symlink("/lib/more/b.so", lib.join("../etc/alternatives/b.so")).expect("a link");
@@ -220,9 +193,43 @@ fn libraries_are_found_where_linkers_look() {
     assert_eq!(rig.host.inputs.get("sys/lib/none.so"), Some(&false));
 }
 
+/// `realpath` asks for all links and folders on the way.
+#[test]
+fn what_leads_to_libraries_is_seen_and_nothing_beside_it() {
+    let mut rig = rig();
+    let sys = rig.all.path().join("run/merged");
+    for folder in ["usr/lib/more", "usr/local/lib", "usr/share", "etc", "opt"] {
+        fs::create_dir_all(sys.join(folder)).expect("the folder is ours");
+    }
+    for name in ["usr/lib/a.so", "usr/share/secret", "etc/passwd", "etc/ld.so.cache"] {
+        fs::write(sys.join(name), name).expect("the folder is ours");
+    }
+    symlink("usr/lib", sys.join("lib")).expect("a link");
+    symlink("/usr/lib", sys.join("lib64")).expect("a link");
+    rig.host.set_libraries(Path::new("merged")).expect("it is there");
+    for (name, text) in [("/lib", "usr/lib"), ("/lib64", "/usr/lib")] {
+        assert_eq!(rig.host.status(name, false).expect(name).kind, Kind::Link);
+        assert_eq!(rig.host.read_link(name).expect(name), text);
+    }
+    for (name, entries) in [("/usr", "lib local"), ("/usr/local", "lib"), ("/etc", "ld.so.cache")] {
+        let status = rig.host.status(name, false).expect(name);
+        assert_eq!((status.kind, status.permissions, status.links), (Kind::Folder, 0o755, 2));
+        assert_eq!(rig.host.read_link(name).expect_err("it is no link").raw_os_error(), Some(22));
+        let Ok(Opened::Folder(_, seen)) = rig.host.open(name, READ) else { panic!("{name}") };
+        let seen: Vec<String> = seen.into_iter().map(|entry| entry.name).collect();
+        assert_eq!(seen.join(" "), entries, "{name}");
+        let made = rig.host.change(&Change::MakeFolder(&format!("{name}/new")));
+        assert_eq!(made.expect_err(name).kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    }
+    for hidden in ["/usr/share", "/usr/share/secret", "/etc/passwd", "/opt", "/usr/../opt"] {
+        rig.host.status(hidden, false).expect_err(hidden);
+    }
+    assert_eq!(rig.text("/usr/../lib/a.so").expect("it is there"), "usr/lib/a.so");
+}
+
 #[test]
 fn nothing_else_of_the_folder_is_seen_and_nothing_beside_it() {
-    let mut rig = Rig::new();
+    let mut rig = rig();
     let lib = rig.all.path().join("run/sys/lib");
     let out = rig.all.path().join("out");
     symlink(&out, lib.join("absolute")).expect("a link");
@@ -242,7 +249,7 @@ fn nothing_else_of_the_folder_is_seen_and_nothing_beside_it() {
 
 #[test]
 fn libraries_are_not_written() {
-    let mut rig = Rig::new();
+    let mut rig = rig();
     let make = OpenMode { write: true, create: true, ..READ };
     for name in ["/lib/a.so", "/lib/new.so"] {
         let error = rig.host.open(name, make).expect_err(name);
@@ -266,7 +273,7 @@ fn libraries_are_not_written() {
 
 #[test]
 fn what_the_user_allows_is_seen_beside_libraries() {
-    let mut rig = Rig::new();
+    let mut rig = rig();
     // Some file of this host below /usr/lib, which no folder of libraries has.
     let os_release = Path::new("/usr/lib/os-release");
     if os_release.is_file() {

@@ -7,6 +7,7 @@ mod dynamic;
 mod errors;
 mod kernel;
 mod official;
+mod rig;
 mod space;
 mod start;
 #[path = "../support/mod.rs"]

@@ -67,10 +67,10 @@ mod turns;
 use std::path::PathBuf;
 
 pub use checkpoint::{Checkpoint, Taken};
-pub use rackmem_riscv::Mark;
 use rackmem_riscv::elf::LoadError;
 pub use rackmem_riscv::host::{Input, plain};
 use rackmem_riscv::kernel::Stream;
+pub use rackmem_riscv::{Mark, Stop};
 
 use crate::cpu::Stretch;
 use crate::engine::Cycle;
@@ -133,6 +133,8 @@ pub struct Options<'a> {
     pub sink: Option<&'a mut Sink<'a>>,
     /// Follows the run and may end it; the outcome is then cut short.
     pub progress: Option<&'a Progress<'a>>,
+    /// Ends the run at the end of a fabric latency; the outcome is then cut short.
+    pub stop: Option<&'a Stop>,
 }
 
 /// Reasons why nothing was executed.

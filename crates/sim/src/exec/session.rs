@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use rackmem_riscv::Mark;
+use rackmem_riscv::host::Numbers;
 use rackmem_riscv::kernel::Stream;
+use rackmem_riscv::{Mark, Stop};
 
 use super::checkpoint::{Checkpoint, Head, State, Taken};
 use super::node::Node;
@@ -56,6 +58,8 @@ enum Over {
 /// The pieces together are the run that goes through without a pause: the same results, to the byte.
 pub struct Session {
     rack: Rack<Node>,
+    /// Those of files: nodes may share them.
+    inodes: Arc<Mutex<Numbers>>,
     began: Instant,
     cut_short: Option<String>,
     is_over: bool,
@@ -87,7 +91,7 @@ impl Session {
         check(machine, job)?;
         let nodes = (0..job.nodes).map(|nid| Node::new(nid, machine, job, options));
         let nodes = nodes.collect::<Result<Vec<Node>, ExecError>>()?;
-        Ok(Session::of(nodes, machine))
+        Ok(Session::of(nodes, Numbers::default(), machine))
     }
 
     /// The program of a checkpoint, where it was taken, on the nodes of a machine.
@@ -110,14 +114,20 @@ impl Session {
         };
         let nodes = (0..).zip(head.nodes.iter().zip(checkpoint.contents())).map(node);
         let nodes = nodes.collect::<Result<Vec<Node>, ExecError>>()?;
-        Ok(Session { pace: Pace::Fast, inside: head.inside, ..Session::of(nodes, machine) })
+        let session = Session::of(nodes, head.inodes.clone(), machine);
+        Ok(Session { pace: Pace::Fast, inside: head.inside, ..session })
     }
 
-    fn of(nodes: Vec<Node>, machine: &Machine) -> Session {
+    fn of(mut nodes: Vec<Node>, inodes: Numbers, machine: &Machine) -> Session {
+        let inodes = Arc::new(Mutex::new(inodes));
+        for node in &mut nodes {
+            node.system.host.share_numbers(Arc::clone(&inodes));
+        }
         let rack =
             Rack::of(nodes, latency_cycles(machine).max(1), threads(machine), is_mirrored(machine));
         Session {
             rack,
+            inodes,
             began: Instant::now(),
             cut_short: None,
             is_over: false,
@@ -210,7 +220,8 @@ impl Session {
         let (cycle, instructions) = (self.cycle(), self.instructions());
         let taken = Taken { machine, clock_ghz, cycle, instructions };
         let (args, env) = (job.args.to_vec(), job.env.to_vec());
-        let head = Head { taken, part, args, env, inside: self.inside, nodes };
+        let inodes = self.inodes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let head = Head { taken, part, args, env, inside: self.inside, inodes, nodes };
         Checkpoint::new(head, job.program, contents)
     }
 
@@ -283,8 +294,9 @@ impl Session {
             {
                 return None;
             }
-            if self.epochs % EPOCHS_PER_REPORT == 0
-                && options.progress.is_some_and(|progress| !progress(last))
+            let is_reported = self.epochs % EPOCHS_PER_REPORT == 0;
+            if options.stop.is_some_and(Stop::take)
+                || is_reported && options.progress.is_some_and(|progress| !progress(last))
             {
                 return Some(Over::Cut("interrupted".to_owned()));
             }

@@ -140,7 +140,7 @@ fn a_field_out_of_bounds_is_named() {
             "part.samples.length",
         ),
         ("nodes", json!([]), "nodes"),
-        ("nodes/0/host/inodes", json!([[[0, 0, 9]], 8]), "host.inodes"),
+        ("inodes", json!([[[0, 0, 9]], 8]), "inodes"),
         ("nodes/0/turns/ends", json!([0]), "turns.ends"),
         ("nodes/0/turns/ends/0", json!(huge), "turns.ends"),
         ("nodes/0/turns/holders/0", json!(1), "turns.holders[0]"),
@@ -223,6 +223,13 @@ fn a_field_out_of_bounds_is_named() {
             "nodes/0/kernel/files/table/descriptors/0/file",
             json!(99),
             "kernel.files.table.descriptors[0].file",
+        ),
+        ("nodes/0/kernel/files/table/on_disk", json!(9), "kernel.files.table.on_disk"),
+        ("nodes/0/kernel/files/table/timers", json!([1]), "kernel.files.table.timers"),
+        (
+            "nodes/0/kernel/files/table/locks/waiting",
+            json!({"0": 99}),
+            "kernel.files.table.locks.waiting",
         ),
         (
             "nodes/0/kernel/files/table/files/1",

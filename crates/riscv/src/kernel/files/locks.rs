@@ -2,6 +2,8 @@
 //!
 //! A process is alone in its node, and nodes know nothing of each other's locks.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::table::{Open, OpenFile};
@@ -74,12 +76,17 @@ pub(super) struct Locks {
     whole: Vec<Whole>,
     /// Owners of a file follow each other as they came; ranges of one owner ascend.
     ranges: Vec<Range>,
+    /// Open files for whose locks harts wait: they stay open, also if their descriptors are closed meanwhile.
+    waiting: BTreeMap<usize, u32>,
 }
 
 impl Locks {
     /// Checks what was read, where `is_open` says which open files there are.
     pub(super) fn check(&self, is_open: impl Fn(u32) -> bool) -> Checked {
-        let Locks { whole, ranges } = self;
+        let Locks { whole, ranges, waiting } = self;
+        require(waiting.values().all(|&file| is_open(file)), || {
+            "locks.waiting: has a file that is not open".to_owned()
+        })?;
         require(whole.len() <= MOST_LOCKS && ranges.len() <= MOST_LOCKS, || {
             format!("locks: has more than {MOST_LOCKS} entries")
         })?;
@@ -96,6 +103,11 @@ impl Locks {
             })?;
         }
         Ok(())
+    }
+
+    /// Whether a hart waits for a lock of an open file.
+    pub(super) fn awaits(&self, file: u32) -> bool {
+        self.waiting.values().any(|&waiting| waiting == file)
     }
 
     /// The process has closed a descriptor of this file: its ranges are free, whichever descriptor locked them.
@@ -229,18 +241,43 @@ const OFD_SETLKW: u64 = 38;
 impl Files {
     /// Calls about locks.
     pub(super) fn lock_call(&mut self, number: u64, context: &mut Context<'_>) -> Option<Result> {
-        let [descriptor, command, at, ..] = context.args();
-        match (number, command) {
-            (number::FLOCK, _) => Some(self.lock_file(context, descriptor, command)),
-            (number::FCNTL, GETLK | SETLK | SETLKW | OFD_GETLK | OFD_SETLK | OFD_SETLKW) => {
-                Some(self.lock_range(context, descriptor, command, at))
-            }
-            _ => None,
+        let [descriptor, command, ..] = context.args();
+        let is_whole = number == number::FLOCK;
+        let is_range =
+            matches!(command, GETLK | SETLK | SETLKW | OFD_GETLK | OFD_SETLK | OFD_SETLKW);
+        if !is_whole && (number != number::FCNTL || !is_range) {
+            return None;
         }
+        // A call that is made again is about the file that it has been waiting for.
+        let awaited = self.table.locks.waiting.remove(&context.hart);
+        let named = || {
+            self.table.file(descriptor)?;
+            self.table.file_number(descriptor)
+        };
+        let file = match awaited.map_or_else(named, Ok) {
+            Ok(file) => file,
+            Err(errno) => return Some(Err(errno)),
+        };
+        let result = match is_whole {
+            true => self.lock_file(context, file, command),
+            false => self.lock_range(context, file),
+        };
+        if context.wait.is_some() {
+            self.table.locks.waiting.insert(context.hart, file);
+        } else if awaited.is_some() {
+            context.has_changed |= self.table.release(file);
+        }
+        Some(result)
+    }
+
+    /// A thread does not wait for a lock any more. Returns whether other locks are gone with the file.
+    pub(in crate::kernel) fn stop_locking(&mut self, hart: usize) -> bool {
+        let awaited = self.table.locks.waiting.remove(&hart);
+        awaited.is_some_and(|file| self.table.release(file))
     }
 
     /// `flock`.
-    fn lock_file(&mut self, context: &mut Context<'_>, descriptor: u64, operation: u64) -> Result {
+    fn lock_file(&mut self, context: &mut Context<'_>, file: u32, operation: u64) -> Result {
         const NOT_WAITING: u32 = 4;
         let operation = operation as u32;
         let wanted = match operation & !NOT_WAITING {
@@ -249,8 +286,7 @@ impl Files {
             8 => None,
             _ => return Err(Errno::INVAL),
         };
-        let file = self.table.slot(descriptor)?.file;
-        let inode = self.table.file(descriptor)?.status.inode;
+        let inode = self.table.by_number(file)?.status.inode;
         let (has_changed, is_done) = self.table.locks.lock_whole(file, inode, wanted);
         context.has_changed |= has_changed;
         match is_done {
@@ -260,15 +296,9 @@ impl Files {
     }
 
     /// Locks of ranges by `fcntl`.
-    fn lock_range(
-        &mut self,
-        context: &mut Context<'_>,
-        descriptor: u64,
-        command: u64,
-        at: u64,
-    ) -> Result {
-        let file = self.table.slot(descriptor)?.file;
-        let OpenFile { open, status, .. } = self.table.file(descriptor)?;
+    fn lock_range(&mut self, context: &mut Context<'_>, file: u32) -> Result {
+        let [descriptor, command, at, ..] = context.args();
+        let OpenFile { open, status, .. } = self.table.by_number(file)?;
         let inode = status.inode;
         let (position, size) = match open {
             Open::File(file) => (file.position()?, file.size_bytes()?),
@@ -287,7 +317,7 @@ impl Files {
         };
         let of_file = matches!(command, OFD_GETLK | OFD_SETLK | OFD_SETLKW);
         let way = if is_exclusive { Way::Write } else { Way::Read };
-        if !asks && asked.kind != UNLOCKED && !self.table.file(descriptor)?.permits(way) {
+        if !asks && asked.kind != UNLOCKED && !self.table.by_number(file)?.permits(way) {
             return Err(Errno::BADF);
         }
         if of_file && asked.process != 0 {
@@ -304,7 +334,10 @@ impl Files {
         }
         // One that becomes weaker lets others in, too.
         context.has_changed |= !is_exclusive && self.table.locks.has_some(&range);
-        self.table.locks.set(range, is_locked).map(|()| 0)
+        // As on Linux, the process has no lock by a descriptor that was closed while it waited.
+        let is_closed = !of_file && self.table.file_number(descriptor) != Ok(file);
+        self.table.locks.set(range, is_locked && !is_closed)?;
+        if is_closed { Err(Errno::BADF) } else { Ok(0) }
     }
 }
 

@@ -49,9 +49,16 @@ impl Files {
         Ok(Mapped { file, inode: status.inode, may_write })
     }
 
+    fn mapped_file(&mut self, file: u32) -> Option<&mut Regular> {
+        match &mut self.table.by_number(file).ok()?.open {
+            Open::File(file) => Some(file),
+            _ => None,
+        }
+    }
+
     /// The name of a file, absolute; `None` if it has none.
     pub(in crate::kernel) fn mapped_name(&mut self, file: u32) -> Option<String> {
-        match self.table.by_number(file)? {
+        match &self.table.by_number(file).ok()?.open {
             Open::File(Regular::Disk(file)) => Some(file.name().to_owned()),
             _ => None,
         }
@@ -64,15 +71,15 @@ impl Files {
 
     /// The length of a mapped file; `None` if it is none of the host's.
     pub(in crate::kernel) fn mapped_size(&mut self, file: u32) -> Result<Option<u64>> {
-        match self.table.by_number(file) {
-            Some(Open::File(file)) => Ok(Some(file.size_bytes()?)),
+        match self.mapped_file(file) {
+            Some(file) => Ok(Some(file.size_bytes()?)),
             _ => Ok(None),
         }
     }
 
     /// The first place of a mapped file from `at` on whose page is in no hole; `None` if there is none to the end.
     pub(in crate::kernel) fn mapped_data(&mut self, file: u32, at: u64) -> Result<Option<u64>> {
-        let Some(Open::File(file)) = self.table.by_number(file) else { return Ok(None) };
+        let Some(file) = self.mapped_file(file) else { return Ok(None) };
         Ok(file.next_data(at)?.map(|data| at.max(data / PAGE * PAGE)))
     }
 
@@ -84,7 +91,7 @@ impl Files {
         length: u64,
     ) -> Result<Vec<u8>> {
         let mut bytes = vec![0; usize::try_from(length).map_err(|_| Errno::NOMEM)?];
-        let Some(Open::File(file)) = self.table.by_number(file) else { return Ok(bytes) };
+        let Some(file) = self.mapped_file(file) else { return Ok(bytes) };
         let mut filled = 0;
         while filled < bytes.len() {
             match file.read_at(&mut bytes[filled..], offset + filled as u64)? {
@@ -103,7 +110,7 @@ impl Files {
         bytes: &[u8],
     ) -> Result<()> {
         let theirs = self.mapped_bytes(file, offset, bytes.len() as u64)?;
-        if let Some(Open::File(file)) = self.table.by_number(file)
+        if let Some(file) = self.mapped_file(file)
             && theirs != bytes
         {
             // A mapping writes at its offset, even if the file was opened to append.

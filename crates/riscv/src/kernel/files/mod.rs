@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `table` | descriptors, and what they stand for |
 //! | `names` | opening, and names of files |
+//! | `again` | opening what is open again, and `O_PATH` |
 //! | `transfer` | reading and writing |
 //! | `copies` | moving bytes from one file to another |
 //! | `regular` | files that are sequences of bytes |
@@ -17,6 +18,7 @@
 //! | `timer` | timers that are files |
 //! | `polling`, `epoll` | waiting for several of them |
 
+mod again;
 mod anonymous;
 mod copies;
 mod epoll;
@@ -221,7 +223,7 @@ impl Files {
         const GETFL: u64 = 3;
         const SETFL: u64 = 4;
         const DUPFD_CLOEXEC: u64 = 1030;
-        self.table.get(descriptor)?;
+        self.table.slot(descriptor)?;
         match command {
             DUPFD | DUPFD_CLOEXEC => {
                 let copy = self.table.duplicate(descriptor, argument)?;
@@ -235,7 +237,7 @@ impl Files {
                 self.table.slot(descriptor)?.close_on_exec = argument & 1 != 0;
                 Ok(0)
             }
-            GETFL => Ok(self.table.file(descriptor)?.flags),
+            GETFL => Ok(self.table.any_file(descriptor)?.flags),
             SETFL => {
                 let file = self.table.file(descriptor)?;
                 let settable = table::NONBLOCK | table::APPEND;
@@ -245,7 +247,7 @@ impl Files {
                 }
                 Ok(0)
             }
-            _ => Err(Errno::INVAL),
+            _ => self.table.get(descriptor).and(Err(Errno::INVAL)),
         }
     }
 }

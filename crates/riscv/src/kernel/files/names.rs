@@ -2,15 +2,18 @@
 
 use super::on_disk::OnDisk;
 use super::regular::Regular;
-use super::table::{CLOEXEC, Open, OpenFile, READ_WRITE, WRITE_ONLY};
+use super::table::{APPEND, CLOEXEC, Open, OpenFile, PATH, READ_WRITE, WRITE_ONLY};
 use super::{Context, Errno, Files, Process, Result, number};
 use crate::kernel::synthetic::{self, Facts, Made};
-use crate::kernel::{Change, Kind, OpenMode, Opened, Status};
+use crate::kernel::{Change, Entry, Kind, OpenMode, Opened, Status};
 
 pub(super) const AT_FDCWD: u64 = -100i32 as u64;
 const AT_REMOVEDIR: u64 = 0x200;
 const DIRECTORY: u64 = 0o20_0000;
 const TRUNCATE: u64 = 0o1000;
+const CREATE: u64 = 0o100;
+const EXCLUSIVE: u64 = 0o200;
+const NO_FOLLOW: u64 = 0o40_0000;
 
 /// The most that programs get of a link's text.
 const LONGEST_LINK: usize = 4096;
@@ -27,19 +30,29 @@ impl Files {
         if path.is_empty() {
             return Err(Errno::NOENT);
         }
-        self.absolute(folder, &path)
-    }
-
-    fn absolute(&mut self, folder: u64, path: &str) -> Result<String> {
         if path.starts_with('/') {
-            return Ok(path.to_owned());
+            return Ok(path);
         }
         if folder as i32 as u64 == AT_FDCWD {
             return Ok(format!("{}/{path}", self.current));
         }
-        match self.table.get(folder)? {
-            Open::Folder(name, ..) => Ok(format!("{name}/{path}")),
-            _ => Err(Errno::NOTDIR),
+        let (name, ..) = self.open_folder(context, folder)?;
+        Ok(format!("{name}/{path}"))
+    }
+
+    /// An open folder: its name, its entries when it was opened or listed, and the place of the next one. Its name is
+    /// still its own, as a program that shares files may have put another folder there.
+    fn open_folder(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+    ) -> Result<(&str, &mut Vec<Entry>, &mut usize)> {
+        let OpenFile { open, status, .. } = self.table.any_file(descriptor)?;
+        let Open::Folder(name, entries, next) = open else { return Err(Errno::NOTDIR) };
+        let is_it = |found: Status| found.inode == status.inode;
+        match synthetic::is_ours(name) || context.host.status(name, false).is_ok_and(is_it) {
+            true => Ok((name, entries, next)),
+            false => Err(Errno::NOENT),
         }
     }
 
@@ -66,11 +79,31 @@ impl Files {
     }
 
     pub(super) fn open(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
-        let [folder, path, flags, mode, ..] = context.args();
+        let [folder, path, mut flags, mode, ..] = context.args();
+        if flags & PATH != 0 {
+            flags &= PATH | DIRECTORY | NO_FOLLOW | CLOEXEC;
+        }
         let permissions = self.permissions_of(mode);
         let name = self.name(context, folder, path)?;
         let (open, status) = match self.made(context, process, &name) {
-            Some(Ok(Made::Descriptor(descriptor))) => return self.table.duplicate(descriptor, 0),
+            Some(Ok(_)) if flags & CREATE != 0 && flags & EXCLUSIVE != 0 => {
+                return Err(Errno::EXIST);
+            }
+            Some(Ok(made @ (Made::Link(_) | Made::Descriptor(_)))) if flags & NO_FOLLOW != 0 => {
+                match flags & PATH {
+                    0 => return Err(Errno::LOOP),
+                    _ => (Open::Path(name.clone()), made_status(&name, &made)),
+                }
+            }
+            Some(Ok(Made::Descriptor(descriptor))) => {
+                // Copies of files in memory share their place, too.
+                let is_memory =
+                    |open: &Open| matches!(open, Open::File(file) if file.is_in_memory());
+                if is_memory(&self.table.any_file(descriptor)?.open) {
+                    return self.table.duplicate(descriptor, 0);
+                }
+                self.open_again(context, descriptor, flags)?
+            }
             Some(Ok(Made::Link(target))) => match self.made(context, process, &target) {
                 Some(made) => open_made(&target, made?, flags)?,
                 None => self.open_file(context, &target, flags, permissions)?,
@@ -85,18 +118,19 @@ impl Files {
         self.table.add(OpenFile { open, flags: shown, status }, flags & CLOEXEC != 0)
     }
 
-    fn open_file(
+    pub(super) fn open_file(
         &mut self,
         context: &mut Context<'_>,
         name: &str,
         flags: u64,
         permissions: u32,
     ) -> Result<(Open, Status)> {
-        const CREATE: u64 = 0o100;
-        const EXCLUSIVE: u64 = 0o200;
-        const APPEND: u64 = 0o2000;
-        const NO_FOLLOW: u64 = 0o40_0000;
         let is_set = |flag| flags & flag != 0;
+        if is_set(PATH)
+            && let Some(opened) = self.open_path(context, name, !is_set(NO_FOLLOW))?
+        {
+            return Ok(opened);
+        }
         let is_link = |status: Status| status.kind == Kind::Link;
         if is_set(NO_FOLLOW) && context.host.status(name, false).is_ok_and(is_link) {
             let error = if is_set(DIRECTORY) { Errno::NOTDIR } else { Errno::LOOP };
@@ -105,17 +139,7 @@ impl Files {
         if is_set(DIRECTORY) && context.host.status(name, true)?.kind != Kind::Folder {
             return Err(Errno::NOTDIR);
         }
-        let mode = OpenMode {
-            read: flags & 3 != WRITE_ONLY,
-            write: flags & 3 != 0,
-            append: is_set(APPEND),
-            truncate: is_set(TRUNCATE),
-            create: is_set(CREATE),
-            create_new: is_set(CREATE) && is_set(EXCLUSIVE),
-            permissions,
-            is_again: false,
-        };
-        Ok(match context.host.open(name, mode)? {
+        Ok(match context.host.open(name, mode(flags, permissions))? {
             Opened::File(file, status) => {
                 (Open::File(Regular::Disk(OnDisk::new(name, file))), status)
             }
@@ -129,7 +153,12 @@ impl Files {
 
     pub(super) fn read_link(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
         let [folder, path, to, size, ..] = context.args();
-        let name = self.name(context, folder, path)?;
+        // An open link is named by its descriptor alone.
+        let open = self.table.any_file(folder).map(|file| &file.open);
+        let name = match open {
+            Ok(Open::Path(name)) if context.read_string(path)?.is_empty() => name.clone(),
+            _ => self.name(context, folder, path)?,
+        };
         let text = match self.made(context, process, &name) {
             Some(Ok(Made::Link(text))) => text,
             Some(Ok(Made::Descriptor(descriptor))) => self.table.link(descriptor)?,
@@ -172,7 +201,7 @@ impl Files {
 
     /// `fchdir`.
     pub(super) fn enter_open(&mut self, descriptor: u64) -> Result {
-        let Open::Folder(name, ..) = self.table.get(descriptor)? else {
+        let Open::Folder(name, ..) = &self.table.any_file(descriptor)?.open else {
             return Err(Errno::NOTDIR);
         };
         self.current = name.clone();
@@ -221,7 +250,7 @@ impl Files {
     /// A folder has another name now, and so have open ones that are in it, and the current one.
     fn follow_folders(&mut self, from: &str, to: &str) {
         let open = self.table.files_mut().filter_map(|file| match &mut file.open {
-            Open::Folder(name, ..) => Some(name),
+            Open::Folder(name, ..) | Open::Path(name) => Some(name),
             _ => None,
         });
         for name in open.chain([&mut self.current]) {
@@ -263,23 +292,15 @@ impl Files {
         size: u64,
     ) -> Result {
         const HEADER: usize = 19;
-        let OpenFile { open: Open::Folder(name, entries, next), status, .. } =
-            self.table.file(descriptor)?
-        else {
-            return Err(Errno::NOTDIR);
-        };
+        self.table.get(descriptor)?;
+        let (name, entries, next) = self.open_folder(context, descriptor)?;
         // Changes since it was opened show where a list begins.
-        if !synthetic::is_ours(name) {
-            let is_it = |found: Status| found.inode == status.inode;
-            if !context.host.status(name, false).is_ok_and(is_it) {
-                return Err(Errno::NOENT);
-            }
-            let mode = OpenMode { read: true, ..OpenMode::default() };
-            if *next == 0
-                && let Opened::Folder(_, now) = context.host.open(name, mode)?
-            {
-                *entries = now;
-            }
+        let mode = OpenMode { read: true, ..OpenMode::default() };
+        if *next == 0
+            && !synthetic::is_ours(name)
+            && let Opened::Folder(_, now) = context.host.open(name, mode)?
+        {
+            *entries = now;
         }
         let mut bytes = Vec::new();
         let mut at = *next;
@@ -323,6 +344,20 @@ const fn letter(kind: Kind) -> u8 {
         Kind::Folder => 4,
         Kind::File => 8,
         Kind::Link => 10,
+    }
+}
+
+/// How the host opens a file for flags of `openat`.
+pub(super) const fn mode(flags: u64, permissions: u32) -> OpenMode {
+    OpenMode {
+        read: flags & 3 != WRITE_ONLY,
+        write: flags & 3 != 0,
+        append: flags & APPEND != 0,
+        truncate: flags & TRUNCATE != 0,
+        create: flags & CREATE != 0,
+        create_new: flags & CREATE != 0 && flags & EXCLUSIVE != 0,
+        permissions,
+        is_again: false,
     }
 }
 

@@ -134,8 +134,8 @@ impl<'de> Deserialize<'de> for OnDisk {
 
 impl Files {
     /// Whether a file of the host is open.
-    pub(in crate::kernel) fn has_any_on_disk(&mut self) -> bool {
-        self.table.files_mut().any(|file| matches!(file.open, Open::File(Regular::Disk(_))))
+    pub(in crate::kernel) const fn has_any_on_disk(&self) -> bool {
+        self.table.has_any_on_disk()
     }
 
     /// That the names of open files still name them.

@@ -55,7 +55,7 @@ impl Files {
     }
 
     fn open_status(&mut self, context: &mut Context<'_>, descriptor: u64) -> Result<Status> {
-        let OpenFile { open, status, .. } = self.table.file(descriptor)?;
+        let OpenFile { open, status, .. } = self.table.any_file(descriptor)?;
         match open {
             Open::File(Regular::Disk(file)) => {
                 let found = file.metadata()?;
@@ -64,8 +64,8 @@ impl Files {
                 status.links = found.nlink();
             }
             Open::File(file) => status.size = file.size_bytes()?,
-            Open::Folder(name, ..) if !is_ours(name) => {
-                let named = context.host.status(name, false);
+            Open::Folder(name, ..) | Open::Path(name) if !is_ours(name) => {
+                let named = context.host.status(name, status.kind != Kind::Link);
                 match named.ok().filter(|named| named.inode == status.inode) {
                     Some(named) => *status = named,
                     None => status.links = 0,
@@ -265,9 +265,9 @@ impl Files {
 
     /// The file system of an open file.
     fn system(&mut self, descriptor: u64) -> Result {
-        Ok(match self.table.get(descriptor)? {
+        Ok(match &self.table.any_file(descriptor)?.open {
             Open::File(Regular::Disk(_)) => DISK,
-            Open::Folder(name, ..) => system_of(name),
+            Open::Folder(name, ..) | Open::Path(name) => system_of(&normal(name)),
             Open::Text(..) => PROCESSES,
             Open::Input | Open::Output(_) => TERMINALS,
             Open::Event { .. } | Open::Timer(_) | Open::Epoll(_) => NAMELESS,

@@ -11,7 +11,7 @@ use super::regular::Regular;
 use super::timer::Timer;
 use super::{Errno, Result, Way};
 use crate::kernel::saved::{Checked, require};
-use crate::kernel::synthetic::FIRST_INODE;
+use crate::kernel::synthetic::{FIRST_INODE, normal};
 use crate::kernel::{Entry, Kind, Status, Stream};
 
 /// Descriptors of a process, at most.
@@ -28,6 +28,7 @@ pub(super) const READ_WRITE: u64 = 2;
 pub(super) const APPEND: u64 = 0o2000;
 pub(super) const NONBLOCK: u64 = 0o4000;
 pub(super) const CLOEXEC: u64 = 0o200_0000;
+pub(super) const PATH: u64 = 0o1000_0000;
 
 /// Kinds of open files.
 #[derive(Serialize, Deserialize)]
@@ -43,6 +44,8 @@ pub(super) enum Open {
     Random,
     /// A folder by its name without links, what is in it, and the place of the next entry.
     Folder(String, Vec<Entry>, usize),
+    /// A file of this name, without its content: one that was opened with `O_PATH` and is no folder.
+    Path(String),
     /// An end of the pipe with this number, or both: the flags say which.
     Pipe(u32),
     Event {
@@ -66,9 +69,18 @@ impl OpenFile {
     /// Whether it was opened for that.
     pub(super) const fn permits(&self, way: Way) -> bool {
         match way {
+            _ if self.flags & PATH != 0 => false,
             Way::Read => self.flags & 3 != WRITE_ONLY,
             Way::Write => self.flags & 3 != 0,
         }
+    }
+
+    const fn is_timer(&self) -> bool {
+        matches!(self.open, Open::Timer(_))
+    }
+
+    const fn is_on_disk(&self) -> bool {
+        matches!(self.open, Open::File(Regular::Disk(_)))
     }
 }
 
@@ -89,6 +101,10 @@ pub(super) struct Table {
     /// Open files that mappings need.
     kept: Vec<u32>,
     pub(super) locks: Locks,
+    /// Open files that are the host's.
+    on_disk: usize,
+    /// And those that are timers, by number.
+    timers: Vec<u32>,
     last: u32,
 }
 
@@ -105,6 +121,8 @@ impl Default for Table {
             pipes: BTreeMap::new(),
             kept: Vec::new(),
             locks: Locks::default(),
+            on_disk: 0,
+            timers: Vec::new(),
             last: 0,
         };
         let streams = [Open::Input, Open::Output(Stream::Out), Open::Output(Stream::Err)];
@@ -120,14 +138,17 @@ impl Default for Table {
 impl Open {
     /// Whether `epoll` can watch it.
     pub(super) const fn can_be_watched(&self) -> bool {
-        !matches!(self, Open::File(_) | Open::Folder(..) | Open::Text(..) | Open::Epoll(_))
+        !matches!(
+            self,
+            Open::File(_) | Open::Folder(..) | Open::Path(_) | Open::Text(..) | Open::Epoll(_)
+        )
     }
 }
 
 impl Table {
     /// Checks what was read: numbers refer to what is there, and new ones are free.
     pub(super) fn check(&self) -> Checked {
-        let Table { descriptors, files, pipes, kept, locks, last } = self;
+        let Table { descriptors, files, pipes, kept, locks, on_disk, timers, last } = self;
         let used = files.keys().chain(pipes.keys()).max().copied().unwrap_or(0);
         require((used..LAST_FILE).contains(last), || {
             format!("last: is {last}, must be {used} to {}", LAST_FILE - 1)
@@ -150,7 +171,11 @@ impl Table {
         locks.check(|file| files.contains_key(&file))?;
         files.iter().try_for_each(|(number, file)| {
             self.check_file(file).map_err(|wrong| format!("files.{number}.{wrong}"))
-        })
+        })?;
+        let found = files.values().filter(|file| file.is_on_disk()).count();
+        require(*on_disk == found, || format!("on_disk: is {on_disk}, and {found} files are"))?;
+        let found = files.iter().filter(|(_, file)| file.is_timer()).map(|(number, _)| number);
+        require(timers.iter().eq(found), || "timers: are not those that are open".to_owned())
     }
 
     fn check_file(&self, file: &OpenFile) -> Checked {
@@ -189,9 +214,15 @@ impl Table {
         slot.and_then(Option::as_mut).ok_or(Errno::BADF)
     }
 
+    /// The open file of a descriptor, also if it has no content (`O_PATH`).
+    pub(super) fn any_file(&mut self, descriptor: u64) -> Result<&mut OpenFile> {
+        let number = self.file_number(descriptor)?;
+        self.by_number(number)
+    }
+
     pub(super) fn file(&mut self, descriptor: u64) -> Result<&mut OpenFile> {
-        let number = self.slot(descriptor)?.file;
-        self.files.get_mut(&number).ok_or(Errno::BADF)
+        let file = self.any_file(descriptor)?;
+        if file.flags & PATH == 0 { Ok(file) } else { Err(Errno::BADF) }
     }
 
     pub(super) fn get(&mut self, descriptor: u64) -> Result<&mut Open> {
@@ -222,6 +253,8 @@ impl Table {
             return Err(Errno::NFILE);
         }
         self.last += 1;
+        self.on_disk += usize::from(file.is_on_disk());
+        self.timers.extend(file.is_timer().then_some(self.last));
         self.files.insert(self.last, file);
         self.descriptors[free] = Some(Descriptor { file: self.last, close_on_exec });
         Ok(free as u64)
@@ -260,22 +293,36 @@ impl Table {
         if let Some(file) = self.files.get(&file) {
             self.locks.close_descriptor(file.status.inode);
         }
+        self.release(file);
+        Ok(())
+    }
+
+    /// Closes an open file that nothing uses any more. Returns whether it had locks.
+    pub(super) fn release(&mut self, file: u32) -> bool {
         if self.is_used(file) {
-            return Ok(());
+            return false;
         }
-        self.locks.close_file(file);
-        if let Some(OpenFile { open: Open::Pipe(number), .. }) = self.files.remove(&file) {
+        let closed = self.files.remove(&file);
+        self.timers.retain(|&timer| timer != file);
+        self.on_disk -= usize::from(closed.as_ref().is_some_and(OpenFile::is_on_disk));
+        if let Some(OpenFile { open: Open::Pipe(number), .. }) = closed {
             self.forget_pipe(number);
         }
-        Ok(())
+        self.locks.close_file(file)
+    }
+
+    /// Whether a file of the host is open.
+    pub(super) const fn has_any_on_disk(&self) -> bool {
+        self.on_disk > 0
     }
 
     /// What the link below `/proc/self/fd` says of a descriptor.
     pub(super) fn link(&mut self, descriptor: u64) -> Result<String> {
-        Ok(match self.get(descriptor)? {
+        Ok(match &self.any_file(descriptor)?.open {
             Open::Input | Open::Output(_) => "/dev/tty".to_owned(),
             Open::File(file) => file.shown_name(),
             Open::Folder(name, ..) => name.clone(),
+            Open::Path(name) => normal(name),
             Open::Null => "/dev/null".to_owned(),
             Open::Zero => "/dev/zero".to_owned(),
             Open::Full => "/dev/full".to_owned(),
@@ -291,7 +338,9 @@ impl Table {
 
     fn is_used(&self, file: u32) -> bool {
         let mut descriptors = self.descriptors.iter().flatten();
-        self.kept.contains(&file) || descriptors.any(|other| other.file == file)
+        self.kept.contains(&file)
+            || self.locks.awaits(file)
+            || descriptors.any(|other| other.file == file)
     }
 
     /// Keeps these files open, and closes those that were kept before and are not used any more. Returns whether one
@@ -300,19 +349,17 @@ impl Table {
         files.sort_unstable();
         files.dedup();
         let before = std::mem::replace(&mut self.kept, files);
-        let mut had_locks = false;
-        for file in before {
-            if !self.is_used(file) {
-                self.files.remove(&file);
-                had_locks |= self.locks.close_file(file);
-            }
-        }
-        had_locks
+        before.into_iter().fold(false, |had_locks, file| self.release(file) | had_locks)
     }
 
     /// An open file, which may have no descriptor.
-    pub(super) fn by_number(&mut self, file: u32) -> Option<&mut Open> {
-        self.files.get_mut(&file).map(|file| &mut file.open)
+    pub(super) fn by_number(&mut self, file: u32) -> Result<&mut OpenFile> {
+        self.files.get_mut(&file).ok_or(Errno::BADF)
+    }
+
+    /// The number of the open file of a descriptor.
+    pub(super) fn file_number(&mut self, descriptor: u64) -> Result<u32> {
+        Ok(self.slot(descriptor)?.file)
     }
 
     /// Descriptors that are in use, from the first number to the last.
@@ -363,7 +410,7 @@ impl Table {
     }
 
     pub(super) fn timers(&self) -> impl Iterator<Item = &Timer> {
-        self.files.values().filter_map(|file| match &file.open {
+        self.timers.iter().filter_map(|file| match &self.files.get(file)?.open {
             Open::Timer(timer) => Some(timer),
             _ => None,
         })
@@ -371,11 +418,13 @@ impl Table {
 
     /// Counts timers that are due; returns the numbers of their files.
     pub(super) fn tick(&mut self, now_ns: u64) -> Vec<u32> {
-        let due = self.files.iter_mut().filter_map(|(&number, file)| match &mut file.open {
-            Open::Timer(timer) => timer.tick(now_ns).then_some(number),
-            _ => None,
-        });
-        due.collect()
+        let Table { timers, files, .. } = self;
+        let due =
+            timers.iter().filter(|file| match files.get_mut(file).map(|file| &mut file.open) {
+                Some(Open::Timer(timer)) => timer.tick(now_ns),
+                _ => false,
+            });
+        due.copied().collect()
     }
 
     /// Bytes of memory that files in memory take.

@@ -128,6 +128,7 @@ impl Files {
                 buffer.len()
             }
             (Open::Folder(..), _) => return Err(Errno::ISDIR),
+            (Open::Path(_), _) => return Err(Errno::BADF),
             (_, Some(_)) => return Err(Errno::SPIPE),
             (Open::Input, _) => context.host.input(buffer)?,
             (Open::Output(_), _) => return Err(Errno::BADF),
@@ -185,7 +186,7 @@ impl Files {
             (Open::Null | Open::Zero | Open::Random, _) => {}
             (Open::Full, _) => return Err(Errno::NOSPC),
             (Open::Text(..), _) => return Err(Errno::ACCES),
-            (Open::Folder(..), _) => return Err(Errno::BADF),
+            (Open::Folder(..) | Open::Path(_), _) => return Err(Errno::BADF),
             (_, Some(_)) => return Err(Errno::SPIPE),
             (Open::Input, _) => return Err(Errno::BADF),
             (Open::Output(stream), _) => context.host.output(*stream, buffer)?,

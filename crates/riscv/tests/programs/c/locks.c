@@ -190,6 +190,37 @@ static void waits(void)
     range(two, F_OFD_SETLK, F_UNLCK, SEEK_SET, 0, 0);
 }
 
+static void *lock_process(void *unused)
+{
+    (void)unused;
+    has = range(two, F_SETLKW, F_WRLCK, SEEK_SET, 10, 10) == 0 ? 1 : -errno;
+    return NULL;
+}
+
+// A thread waits for the lock of a file whose descriptor is closed meanwhile, and then stands for another one.
+static void replaced(const char *what, void *(*work)(void *))
+{
+    two = open("file", O_RDWR);
+    flock(one, LOCK_EX);
+    range(one, F_OFD_SETLK, F_WRLCK, SEEK_SET, 0, 0);
+    pthread_t thread = begin(work);
+    int before = has, number = two;
+    close(two);
+    int other = open("other", O_RDWR | O_CREAT, 0600), third = open("other", O_RDWR), fourth = open("file", O_RDWR);
+    flock(one, LOCK_UN);
+    range(one, F_OFD_SETLK, F_UNLCK, SEEK_SET, 0, 0);
+    end(what, thread, before);
+    printf("the number %d\n", other == number);
+    // Nothing is locked any more: neither the other file, nor the one that is closed now.
+    said("other", flock(third, LOCK_EX | LOCK_NB));
+    ask("other", third, F_OFD_GETLK, F_WRLCK, 0, 0);
+    said("file", flock(fourth, LOCK_EX | LOCK_NB));
+    ask("file", fourth, F_OFD_GETLK, F_WRLCK, 0, 0);
+    close(other);
+    close(third);
+    close(fourth);
+}
+
 static volatile int interrupts;
 
 static void interrupt(int signal)
@@ -253,6 +284,11 @@ int main(int count, char **words)
     whole();
     ranges();
     waits();
+    close(two);
+    replaced("whole", lock_whole);
+    replaced("range", lock_range);
+    replaced("process", lock_process);
+    two = open("file", O_RDWR);
     signals();
     return 0;
 }

@@ -24,7 +24,7 @@ pub fn countable(name: &str, count: u64) -> Checked {
 impl Head {
     /// Checks all that does not depend on the machine, with the packed pages of each node.
     pub fn check(&self, contents: &[Vec<u8>]) -> Checked {
-        let Head { taken, part, args, inside, nodes, .. } = self;
+        let Head { taken, part, args, inside, inodes, nodes, .. } = self;
         let clock = taken.clock_ghz;
         require(clock.is_normal() && clock > 0.0, || {
             format!("taken.clock_ghz: is {clock}, must be more than 0")
@@ -34,6 +34,7 @@ impl Head {
         countable("inside", *inside)?;
         require(!args.is_empty(), || "args: is empty, and begins with the program's name".into())?;
         part.check()?;
+        inodes.check().map_err(|wrong| format!("inodes: {wrong}"))?;
         require(nodes.len() == contents.len() && nodes.len() <= usize::from(u16::MAX), || {
             format!("nodes: has {} entries, and there is memory of {}", nodes.len(), contents.len())
         })?;

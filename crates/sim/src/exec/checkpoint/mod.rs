@@ -29,6 +29,7 @@ mod pack;
 
 use std::fmt;
 
+use rackmem_riscv::host::Numbers;
 use serde::{Deserialize, Serialize};
 
 use super::part::Part;
@@ -59,6 +60,8 @@ pub(super) struct Head {
     pub env: Vec<String>,
     /// Threads in a region of interest.
     pub inside: u64,
+    /// Those of files, which the nodes share.
+    pub inodes: Numbers,
     pub nodes: Vec<State>,
 }
 

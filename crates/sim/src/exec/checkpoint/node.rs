@@ -60,7 +60,6 @@ impl State {
         let in_kernel = |wrong: String| format!("kernel.{wrong}");
         let kernel = self.kernel().map_err(in_kernel)?;
         kernel.check(self.memory.end()).map_err(in_kernel)?;
-        self.host.check().map_err(|wrong| format!("host.{wrong}"))?;
         self.device.check(self.memory.end()).map_err(|wrong| format!("device.{wrong}"))?;
         match self.ended {
             Some(at) => self.check_ended(at, cycle),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rackmem_sim::exec::part::{self, Begun, Part};
-use rackmem_sim::exec::{Checkpoint, Job};
+use rackmem_sim::exec::{Checkpoint, Job, Stop};
 use rackmem_sim::machine::Machine;
 
 use super::timed::Run;
@@ -61,7 +61,7 @@ pub fn take(run: &Run<'_>, job: &Job<'_>, part: Part, place: &Place) -> Result<(
 ///
 /// # Errors
 /// There is none in the file, it cannot go on here, or a process did not end well.
-pub fn restore(args: &ExecArgs, machine: &Machine, path: &Path) -> Result<()> {
+pub fn restore(args: &ExecArgs, machine: &Machine, path: &Path, stop: &Stop) -> Result<()> {
     if let Some(program) = args.rest.first() {
         let why =
             format!("{program}: the checkpoint has its program and arguments; leave them out");
@@ -74,7 +74,7 @@ pub fn restore(args: &ExecArgs, machine: &Machine, path: &Path) -> Result<()> {
     checkpoint.with_job(|job| {
         let outputs = Outputs::find(args)?;
         let (name, nodes, begin) = (&job.args[0], job.nodes, checkpoint.begin(machine));
-        let run = Run { args, machine, name, nodes, outputs: &outputs, begin };
+        let run = Run { args, machine, name, nodes, outputs: &outputs, begin, stop };
         let outcome = run.execute(|options| part::restore(machine, &checkpoint, part, options))?;
         run.conclude(job, part, outcome)
     })

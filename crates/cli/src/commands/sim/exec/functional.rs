@@ -1,9 +1,11 @@
 //! `rackmem sim exec --functional`: a program without a machine.
 
 use std::env;
+use std::sync::Arc;
 use std::time::Instant;
 
 use rackmem_riscv::functional::{self, End, Input, Options, Outcome, RunError, signal_text};
+use rackmem_sim::exec::Stop;
 use rackmem_sim::machine::BUILT_IN;
 use rackmem_sim::recipe::fingerprint;
 use serde::Serialize;
@@ -37,7 +39,7 @@ struct Report {
 /// # Errors
 /// The program is missing, or is none, or cannot be run to its end; or it ends with a status other
 /// than 0, which becomes ours.
-pub fn run(args: &ExecArgs) -> Result<()> {
+pub fn run(args: &ExecArgs, stop: &Arc<Stop>) -> Result<()> {
     if args.trace.trace.is_some() {
         let hint =
             "--trace records what happens on a machine, with its times; leave out --functional";
@@ -61,6 +63,7 @@ pub fn run(args: &ExecArgs) -> Result<()> {
         folder: Some(here),
         allowed: args.allow.clone(),
         libraries: args.libraries.clone(),
+        stop: Some(Arc::clone(stop)),
         ..Options::default()
     };
     let began = Instant::now();

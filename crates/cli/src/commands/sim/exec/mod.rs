@@ -2,6 +2,7 @@
 
 pub mod checkpoint;
 mod functional;
+mod interrupted;
 pub mod part;
 mod timed;
 
@@ -30,7 +31,10 @@ const NOT_FOUND: u8 = 127;
 /// than 0, which becomes ours.
 pub fn run(args: &ExecArgs) -> Result<()> {
     allow_many_files();
-    if args.functional { functional::run(args) } else { timed::run(args) }
+    interrupted::stoppable(|stop| match args.functional {
+        true => functional::run(args, stop),
+        false => timed::run(args, stop),
+    })
 }
 
 /// Files that programs have open are open here, and the usual limit is low. Where it cannot be raised, programs get

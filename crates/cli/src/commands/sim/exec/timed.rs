@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use rackmem_riscv::kernel;
 use rackmem_sim::exec::part::Part;
 use rackmem_sim::exec::report::Report;
-use rackmem_sim::exec::{self, End, ExecError, Input, Job, Options, Outcome};
+use rackmem_sim::exec::{self, End, ExecError, Input, Job, Options, Outcome, Stop};
 use rackmem_sim::machine::{self, Machine, Use};
 
 use super::{FAILED, NO_PROGRAM, Outputs, checkpoint, part, read};
@@ -22,10 +22,10 @@ use crate::size;
 ///
 /// # Errors
 /// The machine or the program cannot be used, or a process did not end well.
-pub fn run(args: &ExecArgs) -> Result<()> {
+pub fn run(args: &ExecArgs, stop: &Stop) -> Result<()> {
     let machine = load_machine(args)?;
     if let Some(path) = &args.checkpoint.restore {
-        return checkpoint::restore(args, &machine, path);
+        return checkpoint::restore(args, &machine, path, stop);
     }
     let name = args.rest.first().ok_or_else(|| {
         let first = &args.first;
@@ -36,7 +36,7 @@ pub fn run(args: &ExecArgs) -> Result<()> {
     let job = Job { program: &program, args: &args.rest, env: &args.env, nodes: args.nodes };
     let outputs = Outputs::find(args)?;
     let nodes = args.nodes;
-    let run = Run { args, machine: &machine, name, nodes, outputs: &outputs, begin: 0 };
+    let run = Run { args, machine: &machine, name, nodes, outputs: &outputs, begin: 0, stop };
     if let Some(place) = &outputs.checkpoint {
         return checkpoint::take(&run, &job, part, place);
     }
@@ -54,6 +54,8 @@ pub struct Run<'a> {
     pub outputs: &'a Outputs,
     /// The cycle with which it begins.
     pub begin: u64,
+    /// Ends it.
+    pub stop: &'a Stop,
 }
 
 impl Run<'_> {
@@ -87,6 +89,7 @@ impl Run<'_> {
             input: Input::PassOn,
             sink: Some(&mut sink),
             progress: Some(&tell),
+            stop: Some(self.stop),
             trace: trace::cycles(&args.trace, machine, self.begin),
             pipeline: pipeline::stretch(&args.pipeline, machine),
         });
