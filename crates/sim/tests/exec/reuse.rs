@@ -234,6 +234,38 @@ fn a_segment_of_tiles_has_a_place_of_its_own() {
     said(&execute(&chips(&[]), 1, &elf(&code.concat()), &words(&["test"])));
 }
 
+/// It is memory like other for an RMC, and has a place of its own for tiles, though all else is at the same place.
+#[test]
+fn a_segment_goes_on_between_rmc_and_tiles() {
+    let code = [
+        open(0),
+        vec![i(opcode::LOAD, 3, S[0], SP, -64), li(A0, 7), s(opcode::STORE, 3, S[0], A0, 0)],
+        times(S[1], 1_000, &[]),
+        create(8, 0),
+        post_reads(1),
+        times(S[1], 6_000, &[]),
+        vec![i(opcode::LOAD, 3, A0, SP, -512)],
+        expect(7).to_vec(),
+        END.to_vec(),
+    ];
+    let (program, args) = (elf(&code.concat()), words(&["test"]));
+    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+    let one = [("tiles.rows", "1"), ("tiles.columns", "1"), ("memory.controllers", "1")];
+    let [rmc, tile] = [machine(&[]), chips(&one)];
+    for (from, to) in [(&rmc, &tile), (&tile, &rmc), (&tile, &tile)] {
+        let mut options = Options { max_cycles: Some(50_000_000), ..Options::default() };
+        let mut session = Session::new(from, &job, &options).unwrap();
+        let until = Until { instructions: Some(1_000), ..Until::default() };
+        assert!(session.fast_forward(until, &mut options).unwrap());
+        let checkpoint = session.checkpoint(&job, Part::Whole, &mut options).unwrap();
+        let fresh = Parts::of(&checkpoint).head["nodes"][0]["memory"]["fresh"].clone();
+        assert_eq!(fresh, serde_json::json!({"start": 24576, "end": 4u64 << 30}));
+        let mut other = Session::restore(to, &checkpoint, &options).unwrap();
+        assert!(!other.run(Until::default(), &mut options));
+        said(&other.finish(options));
+    }
+}
+
 /// Three queue pairs, of which the second goes, and others that come and go.
 fn coming_and_going() -> Vec<u8> {
     let code = [
