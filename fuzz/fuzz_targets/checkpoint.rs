@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 const STATE_TEST: (&[u8], &str) =
     (include_bytes!("../../programs/prebuilt/state_test.rv64"), "test in out");
-/// It is in a context of an RMC.
+/// It is in a context.
 const PAGERANK: (&[u8], &str) = (
     include_bytes!("../../programs/prebuilt/pagerank.rv64"),
     "pagerank --kronecker 4 --variant bulk",
@@ -61,6 +61,7 @@ impl Lab {
             (("sonuma", &small), STATE_TEST, 1, 30_000),
             (("sonuma", &small), STATE_TEST, 2, 4_000),
             (("sonuma", &small), PAGERANK, 2, 200_000),
+            (("manycore-ni", &chips), PAGERANK, 2, 200_000),
         ] {
             let part = Part::Instructions { after, count: Some(INSTRUCTIONS / 2) };
             lab.add(machine, program, nodes, part);

@@ -146,8 +146,8 @@ class Session:
     def checkpoint(self) -> Checkpoint:
         """The state of the program where a fast-forward from its begin has ended.
 
-        Operations of remote memory controllers that are under way come to their end before. Raises `RunError` if cores
-        have executed with timing, or the program is in a context of network interfaces in tiles.
+        Operations of network interfaces that are under way come to their end before. Raises `RunError` if cores have
+        executed with timing.
         """
         return Checkpoint(self._session.checkpoint())
 
@@ -158,7 +158,8 @@ class Session:
             for fork in session.fork(machine.set("llc.ways", ways) for ways in (4, 8, 16)):
                 print(fork.finish()["cycles"])
 
-        Raises as `checkpoint`, and `MachineError` if a machine has too few cores or too little memory.
+        The network interfaces may have other places there (`ni.placement`). Raises as `checkpoint`, and `MachineError`
+        if a machine has too few cores, too little memory, or network interfaces that cannot go on.
         """
         checkpoint = self.checkpoint()
         return [machine.restore(checkpoint, libraries=self._session.libraries) for machine in machines]

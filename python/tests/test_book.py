@@ -9,7 +9,7 @@ from racks import MODES, may_borrow
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", ["docs/book/src/model/python.md", "python/README.md"])
+@pytest.mark.parametrize("name", ["docs/book/src/model/python.md", "docs/book/src/model/execute.md", "python/README.md"])
 def test_blocks_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.DOTALL)

@@ -158,6 +158,21 @@ def test_forks_go_on_in_contexts(rack):
     assert ranks[0] == ranks[1] == session.finish().stdout.splitlines()[-10:]
 
 
+def test_forks_have_network_interfaces_in_other_places():
+    chip = rackmem.Machine.load("manycore-ni").set({"ni.placement": "edge", "network.remote": "nodes"})
+    chip = chip.set({"ni.completion": "acknowledged", "tiles.columns": 2, "tiles.rows": 2, "memory.controllers": 2})
+    session = chip.session("pagerank", "--kronecker", "5", "--variant", "fine", nodes=2)
+    session.fast_forward(200_000)
+    places = [chip.set("ni.placement", place) for place in ("edge", "split", "per-tile")]
+    rmc = rackmem.Machine.load("sonuma").set("tiles.columns", 4)
+    ends = [fork.finish() for fork in session.fork([*places, rmc])]
+    ranks = [end.stdout.splitlines()[-10:] for end in ends]
+    assert all(other == ranks[0] for other in ranks)
+    assert len({end["cycles"] for end in ends}) == len(ends)
+    with pytest.raises(rackmem.MachineError, match="ni.wq_entries"):
+        session.fork([chip.set("ni.wq_entries", 64)])
+
+
 def test_places_that_have_no_checkpoint_are_refused(rack, tmp_path):
     session = rack.session("pagerank", "--kronecker", "6", "--variant", "serial")
     session.run(instructions=1000)

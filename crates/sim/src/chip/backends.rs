@@ -86,6 +86,17 @@ impl Backends {
         self.rrpps.iter().map(Rrpp::notifications).sum()
     }
 
+    /// Goes on from so many.
+    pub fn restore_notifications(&mut self, count: u64) {
+        // Only their sum is ever asked for.
+        self.rrpps[0].restore_notifications(count);
+    }
+
+    /// The end of requests for a context, unless this node has a segment of it.
+    pub fn status(&self, ctx_id: u16) -> Option<Status> {
+        self.rrpps[0].status(ctx_id)
+    }
+
     /// Opens or closes the node's segment of a context.
     pub fn set_context(&mut self, ctx_id: u16, bounds: Result<Bounds, Status>) {
         self.rrpps.iter_mut().for_each(|rrpp| rrpp.set_context(ctx_id, bounds));

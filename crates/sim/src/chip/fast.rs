@@ -8,8 +8,6 @@
 //!
 //! [`Chip::changed_by_system`]: super::Chip::changed_by_system
 
-use std::ops::Range;
-
 use rackmem_riscv::code::Fetch;
 use rackmem_riscv::csr::Counter;
 use rackmem_riscv::exec::{Exit, Trap, execute};
@@ -53,14 +51,16 @@ impl State {
     ///
     /// # Errors
     /// The first field that no core has so, and what is wrong with it.
-    pub fn check(&self, lines: Range<Line>) -> Result<(), String> {
+    pub fn check(&self, has_line: impl Fn(Line) -> bool) -> Result<(), String> {
         self.hart.check().map_err(|wrong| format!("hart.{wrong}"))?;
         if self.due >= MOST && self.due < Cycle::MAX {
             return Err(format!("due: is {}, must be less than {MOST}", self.due));
         }
-        match self.touches.iter().position(|touch| !lines.contains(&touch.line)) {
+        match self.touches.iter().zip(0..).find(|(touch, _)| !has_line(touch.line)) {
             None => Ok(()),
-            Some(at) => Err(format!("touches[{at}]: is of a line that is not in memory")),
+            Some((Touch { line, .. }, at)) => {
+                Err(format!("touches[{at}]: is of line {line:#x}, which is not in memory"))
+            }
         }
     }
 }

@@ -7,14 +7,14 @@
 use std::collections::VecDeque;
 
 use rackmem_abi::{CqEntry, Status, WQ_ENTRY_BYTES};
-use rackmem_rmc::qp::Qp;
+use rackmem_rmc::qp::{Cursor, Qp};
 use rackmem_rmc::{QpConfig, Rights, Work, rgp};
 
 use super::layout::{BLOCK_BYTES, Layout, Line, Part};
 use super::message::Payload;
 use super::ni::Timer;
 use super::probe::{Mark, ReadId};
-use super::wires::{Event, Wires};
+use super::wires::{Event, Pace, Wires};
 use crate::machine::Machine;
 use crate::machine::spec::Placement;
 
@@ -142,24 +142,30 @@ impl Front {
         }
     }
 
-    /// A program has made a queue pair: its queues are empty and zero. `false` if it cannot have
-    /// such a size, there is one, or operations of an earlier one are under way.
+    /// A program has made a queue pair, or goes on with one, whose queues are at these positions and have nothing in
+    /// flight. `false` if it cannot have such a size, there is one, or operations of an earlier one are under way.
     pub fn attach(
         &mut self,
         qp: u16,
-        size: u32,
-        rights: Rights,
+        (size, rights): (u32, Rights),
+        cursors: [Cursor; 2],
         cache: &impl QueueCache,
         wires: &mut Wires,
     ) -> bool {
         let index = self.index_of(qp);
         let is_free = self.pairs[index].is_free() && !cache.stores_to(qp, &wires.layout);
-        let state = Qp::new(QpConfig { ctx_id: CONTEXT, size, rights });
+        let state = Qp::at(QpConfig { ctx_id: CONTEXT, size, rights }, cursors);
         let Some(state) = state.filter(|_| is_free) else { return false };
         self.pairs[index].state = state;
         self.pairs[index].is_owned = true;
         self.look_at_next_turn(index, wires);
         true
+    }
+
+    /// Parameters of the queue pair of a core, and the positions in its queues.
+    pub fn position(&self, qp: u16) -> (QpConfig, [Cursor; 2]) {
+        let state = &self.pairs[self.index_of(qp)].state;
+        (*state.config(), state.cursors())
     }
 
     /// Nobody posts to a queue pair any more; operations under way come to their end.
@@ -184,6 +190,10 @@ impl Front {
         let pair = &mut self.pairs[index];
         if pair.watch == Watch::Detached {
             return;
+        }
+        // Where each look crosses the chip, something would always be under way.
+        if wires.pace == Pace::Held && self.placement == Placement::Uncached {
+            return self.look_at_next_turn(index, wires);
         }
         let next = pair.state.next_entry();
         if pair.state.is_outstanding(next.index) {

@@ -30,6 +30,11 @@ impl Image {
         Image { chunks: vec![None; chunks] }
     }
 
+    /// Whether it has this block.
+    pub const fn has(&self, line: Line) -> bool {
+        line / CHUNK < self.chunks.len() as u64
+    }
+
     /// A block.
     ///
     /// # Panics

@@ -3,6 +3,7 @@
 
 use rackmem_abi::Packet;
 use rackmem_rmc::Rights;
+use rackmem_rmc::qp::{Cursor, QpConfig};
 
 use super::backends::Backends;
 use super::layout::{Layout, Line, Part};
@@ -32,25 +33,39 @@ pub struct QueuePairs {
 }
 
 impl QueuePairs {
-    /// A program has made the queue pair of a core: [`Front::attach`]. `None` without queue pairs.
+    /// A program has the queue pair of a core: [`Front::attach`]. `None` without queue pairs.
     pub fn attach(
         &mut self,
         qp: u16,
-        size: u32,
-        rights: Rights,
+        shape: (u32, Rights),
+        cursors: [Cursor; 2],
         tiles: &mut [Tile],
         wires: &mut Wires,
     ) -> Option<bool> {
         Some(match wires.layout.front_of(qp) {
             Part::NiCache(n) => {
                 let NiCache { front, cache } = self.ni_caches.get_mut(usize::from(n))?;
-                front.attach(qp, size, rights, cache, wires)
+                front.attach(qp, shape, cursors, cache, wires)
             }
             _ => {
                 let BehindL1 { front, cache } = tiles[usize::from(qp)].ni.as_mut()?;
-                front.attach(qp, size, rights, cache, wires)
+                front.attach(qp, shape, cursors, cache, wires)
             }
         })
+    }
+
+    /// [`Front::position`].
+    pub fn position(
+        &self,
+        qp: u16,
+        layout: &Layout,
+        tiles: &[Tile],
+    ) -> Option<(QpConfig, [Cursor; 2])> {
+        let front = match layout.front_of(qp) {
+            Part::NiCache(n) => self.ni_caches.get(usize::from(n)).map(|ni| &ni.front),
+            _ => tiles[usize::from(qp)].ni.as_ref().map(|ni| &ni.front),
+        };
+        front.map(|front| front.position(qp))
     }
 
     /// Nobody posts to the queue pair of a core any more.

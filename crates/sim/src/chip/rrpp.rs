@@ -85,6 +85,11 @@ impl Rrpp {
         }
     }
 
+    /// The end of requests for a context, unless this node has a segment of it.
+    pub fn status(&self, ctx_id: u16) -> Option<Status> {
+        self.contexts.lookup(ctx_id).err()
+    }
+
     /// The head of a request has come from the network; its tail will have in cycle `tail_at`.
     pub fn receive(&mut self, request: NetRequest, engine: u16, tail_at: Cycle, wires: &mut Wires) {
         wires.counts.rrpp_requests += 1;
@@ -169,6 +174,11 @@ impl Rrpp {
     /// Notifications that have come from other nodes.
     pub fn notifications(&self) -> u64 {
         self.notifications
+    }
+
+    /// Goes on from so many.
+    pub fn restore_notifications(&mut self, count: u64) {
+        self.notifications = count;
     }
 
     /// Requests that wait and accesses under way, for the watchdog.

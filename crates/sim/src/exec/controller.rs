@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::ExecError;
 use super::device::{ENODEV, ENOMEM, ENOSPC, Result};
-use super::pages::{Pages, User, clear, image};
+use super::pages::{Pages, SEGMENT, User, clear, image};
 use crate::chip::Chip;
 use crate::chip::front::CONTEXT;
-use crate::chip::layout::{BLOCK_BYTES, SEGMENT_LINE};
+use crate::chip::layout::{BLOCK_BYTES, Layout};
 use crate::chip::ni::Ni;
 use crate::sonuma::ct::QueuePair;
 use crate::sonuma::driver::Rings;
@@ -30,6 +30,8 @@ pub struct Segment {
 /// A queue pair, as its interface and the process know it.
 #[derive(Clone, Copy, Debug)]
 pub struct Queues {
+    /// The core whose thread has made it.
+    pub core: u16,
     id: Id,
     mapped: [Mapped; 2],
     pub addresses: [u64; 2],
@@ -50,22 +52,27 @@ struct Mapped {
     bytes: u64,
 }
 
+impl Queues {
+    /// Virtual addresses of the pages of its rings, and their bytes up to the end of each ring.
+    pub fn ranges(&self) -> [(u64, u64); 2] {
+        self.mapped.map(|Mapped { address, bytes, .. }| (address, bytes))
+    }
+}
+
 /// Addresses that were reserved for queues of queue pairs that are gone, for queues of others. A range of addresses
 /// begins at a page of the node and has no other page of it in part.
 #[derive(Clone, Debug, Default)]
 pub struct Spare(Vec<(u64, u64)>);
 
 impl Spare {
-    /// Addresses of the ranges of one page each.
-    pub fn pages(&self) -> Vec<u64> {
-        let of_a_page = self.0.iter().filter(|&&(_, bytes)| bytes == PAGE);
-        of_a_page.map(|&(address, _)| address).collect()
+    /// First addresses of the ranges, and their bytes: whole pages.
+    pub fn ranges(&self) -> &[(u64, u64)] {
+        &self.0
     }
 
-    /// From ranges of a page each, on a machine whose nodes have pages of so many bytes.
-    pub fn of_pages(addresses: &[u64], page_bytes: u64) -> Spare {
-        let fit = addresses.iter().filter(|&address| address % page_bytes == 0);
-        Spare(fit.map(|&address| (address, PAGE)).collect())
+    /// From such ranges, on a machine whose nodes have pages of so many bytes.
+    pub fn of(ranges: &[(u64, u64)], page_bytes: u64) -> Spare {
+        Spare(ranges.iter().filter(|&(address, _)| address % page_bytes == 0).copied().collect())
     }
 
     fn take(&mut self, bytes: u64) -> Option<u64> {
@@ -107,8 +114,7 @@ pub fn open(
     }
     let address = kernel.reserve(bytes).ok_or(ENOMEM)?;
     ni.backends.set_context(ctx_id, Ok(Bounds { size_bytes: bytes }));
-    let phys = SEGMENT_LINE * BLOCK_BYTES;
-    Pages::map_physical(user.chip, address, phys, bytes, permissions);
+    Pages::map_physical(user.chip, address, SEGMENT, bytes, permissions);
     Ok(Segment { address, bytes })
 }
 
@@ -139,10 +145,10 @@ pub fn attach(
 ) -> Result<Queues> {
     let (id, phys) = match user.chip.ni {
         Ni::Sonuma(_) => attach_to_rmc(ctx_id, entries, rights, user)?,
-        _ => attach_to_tile(core, entries, rights, user.chip)?,
+        _ => attach_to_tile(core, (entries, rights), [Cursor::START; 2], user.chip)?,
     };
     let nowhere = Mapped { address: 0, phys: 0, bytes: 0 };
-    let mut queues = Queues { id, mapped: [nowhere; 2], addresses: [0; 2] };
+    let mut queues = Queues { core, id, mapped: [nowhere; 2], addresses: [0; 2] };
     let entry_bytes = [WQ_ENTRY_BYTES, CQ_ENTRY_BYTES];
     for (queue, (phys, entry_bytes)) in phys.into_iter().zip(entry_bytes).enumerate() {
         let within = phys % PAGE;
@@ -190,21 +196,37 @@ pub fn detach(ctx_id: u16, queues: &Queues, spare: &mut Spare, user: &mut User<'
 pub fn notifications(ctx_id: u16, chip: &Chip) -> u64 {
     match &chip.ni {
         Ni::Sonuma(node) => node.rmc.notifications(ctx_id),
-        Ni::QueuePairs(ni) => ni.backends.notifications(),
+        Ni::QueuePairs(ni) if ctx_id == CONTEXT => ni.backends.notifications(),
         _ => 0,
     }
 }
 
-/// Parameters of a queue pair of the RMC, and the positions in its rings.
+/// The end of requests for a context, unless the node has a segment of it.
+pub fn status(ctx_id: u16, pages: &Pages, chip: &mut Chip) -> Option<Status> {
+    match &chip.ni {
+        Ni::QueuePairs(ni) => ni.backends.status(ctx_id),
+        _ => pages.driver.status(ctx_id, image(chip)),
+    }
+}
+
+/// Parameters of a queue pair, and the positions in its rings.
 pub fn position(queues: &Queues, chip: &Chip) -> Option<(QpConfig, [Cursor; 2])> {
-    let (Ni::Sonuma(node), Id::Rmc(id, _)) = (&chip.ni, queues.id) else { return None };
-    node.rmc.position(id)
+    match (&chip.ni, queues.id) {
+        (Ni::Sonuma(node), Id::Rmc(id, _)) => node.rmc.position(id),
+        (Ni::QueuePairs(ni), Id::Tile(core)) => ni.position(core, &chip.wires.layout, &chip.tiles),
+        _ => None,
+    }
 }
 
 /// Goes on from so many notifications of each context.
 pub fn restore_notifications(counts: Vec<u64>, chip: &mut Chip) {
-    if let Ni::Sonuma(node) = &mut chip.ni {
-        node.rmc.restore_notifications(counts.into_iter());
+    match &mut chip.ni {
+        Ni::Sonuma(node) => node.rmc.restore_notifications(counts.into_iter()),
+        Ni::QueuePairs(ni) => {
+            let count = counts.get(usize::from(CONTEXT));
+            ni.backends.restore_notifications(count.copied().unwrap_or(0));
+        }
+        _ => {}
     }
 }
 
@@ -215,6 +237,10 @@ pub fn enter_context(
     user: &mut User<'_>,
 ) {
     let Pages { driver, space, .. } = user.pages;
+    if let Ni::QueuePairs(ni) = &mut user.chip.ni {
+        let bounds = segment.map(|Segment { bytes, .. }| Bounds { size_bytes: bytes });
+        return ni.backends.set_context(ctx_id, bounds);
+    }
     match segment {
         Ok(Segment { address, bytes }) => {
             driver.open(ctx_id, *space, address, bytes, image(user.chip));
@@ -223,12 +249,12 @@ pub fn enter_context(
     }
 }
 
-/// Has the RMC go on with a queue pair whose rings are mapped at these addresses.
+/// Has the interfaces go on with a queue pair of a core, whose rings are mapped at these addresses.
 ///
 /// # Errors
 /// A ring is not mapped, or the RMC has no register for the queue pair.
 pub fn reattach(
-    ctx_id: u16,
+    (ctx_id, core): (u16, u16),
     addresses: [u64; 2],
     (entries, rights): (u16, Rights),
     cursors: [Cursor; 2],
@@ -247,6 +273,25 @@ pub fn reattach(
         let bytes = u64::from(entries) * entry_bytes[queue] as u64;
         mapped[queue] =
             Mapped { address: address - within, phys: page.phys, bytes: within + bytes };
+        let mut others = (PAGE..within + bytes).step_by(PAGE as usize);
+        let is_next = |at: u64| {
+            let next = user.chip.wires.mmu.page(address - within + at);
+            next.is_some_and(|next| next.phys == page.phys + at)
+        };
+        if !others.all(is_next) {
+            return Err(wrong());
+        }
+    }
+    if let Ni::QueuePairs(_) = user.chip.ni {
+        let (id, places) =
+            attach_to_tile(core, (entries, rights), cursors, user.chip).map_err(|_| {
+                ExecError::Checkpoint(format!("device.queue_pairs: core {core} has two"))
+            })?;
+        return if places == phys {
+            Ok(Queues { core, id, mapped, addresses })
+        } else {
+            Err(wrong())
+        };
     }
     let place = QueuePair { wq: phys[0], cq: phys[1], size: entries, rights };
     if !user.pages.driver.list_queues(ctx_id, &place, image(user.chip)) {
@@ -260,7 +305,7 @@ pub fn reattach(
         ExecError::Machine(why.to_owned())
     })?;
     user.chip.wires.ni_next = true;
-    Ok(Queues { id: Id::Rmc(id, place), mapped, addresses })
+    Ok(Queues { core, id: Id::Rmc(id, place), mapped, addresses })
 }
 
 fn attach_to_rmc(
@@ -287,19 +332,23 @@ fn attach_to_rmc(
 
 fn attach_to_tile(
     core: u16,
-    entries: u16,
-    rights: Rights,
+    (entries, rights): (u16, Rights),
+    cursors: [Cursor; 2],
     chip: &mut Chip,
 ) -> Result<(Id, [u64; 2])> {
-    let layout = &chip.wires.layout;
-    let lines = [layout.wq_line(core, 0), layout.cq_line(core, 0)];
+    let places = places_in_tile(core, &chip.wires.layout);
     let Chip { wires, tiles, ni, .. } = chip;
     let Ni::QueuePairs(ni) = ni else { return Err(ENODEV) };
-    match ni.attach(core, u32::from(entries), rights, tiles, wires) {
+    match ni.attach(core, (u32::from(entries), rights), cursors, tiles, wires) {
         None => Err(ENODEV),
         Some(false) => Err(ENOSPC),
-        Some(true) => Ok((Id::Tile(core), lines.map(|line| line * BLOCK_BYTES))),
+        Some(true) => Ok((Id::Tile(core), places)),
     }
+}
+
+/// Physical addresses of the queues of a core's interface.
+pub fn places_in_tile(core: u16, layout: &Layout) -> [u64; 2] {
+    [layout.wq_line(core, 0), layout.cq_line(core, 0)].map(|line| line * BLOCK_BYTES)
 }
 
 fn invalidate(ctx_id: u16, chip: &mut Chip) {

@@ -1,6 +1,7 @@
 //! The device driver of the remote memory controller, as programs call it: `guest/driver.h` has the
 //! calls.
 
+mod fixed;
 mod saved;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use super::controller::{self, Queues, Segment, Spare};
 use super::pages::User;
 use crate::chip::Chip;
 use crate::engine::Cycle;
+pub use fixed::Fixed;
 pub use saved::State;
 
 /// The first of the driver's calls ("RAC"), and how many there are.

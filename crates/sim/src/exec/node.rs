@@ -6,13 +6,13 @@ use rackmem_riscv::space::AddressSpace;
 
 use super::checkpoint::{Clock, State};
 use super::outcome::{End, NodeOutcome};
-use super::pages::Pages;
+use super::pages::{Pages, SEGMENT};
 use super::system::System;
 use super::{ExecError, Job, Options, rack_nodes};
 use crate::chip::Chip;
 use crate::chip::front::CONTEXT;
 use crate::chip::image::Image;
-use crate::chip::layout::{BLOCK_BYTES, SEGMENT_LINE};
+use crate::chip::layout::BLOCK_BYTES;
 use crate::chip::ni::Ni;
 use crate::chip::wires::Pace;
 use crate::engine::{Cycle, Turn};
@@ -63,7 +63,8 @@ impl Node {
         }
         chip.wires.now = cycle;
         chip.set_pace(Pace::Fast);
-        let places = state.memory.restore(contents, &mut pages, &mut chip)?;
+        let fixed = state.device.fixed(&chip).map_err(ExecError::Machine)?;
+        let places = state.memory.restore(contents, &fixed, &mut pages, &mut chip)?;
         let mut begin = AddressSpace::new();
         let (system, _) = System::bare((nid, machine, job, options), pages, &mut begin, &chip)?;
         let system = system.restore(state, &places, clock, &mut chip)?;
@@ -127,7 +128,7 @@ fn bare(
     let bytes = machine.memory.size_bytes;
     let placement = machine.ni.placement;
     let lent = if placement.has_window() { machine.window.lent_bytes } else { 0 };
-    let segment = SEGMENT_LINE * BLOCK_BYTES + machine.workload.footprint_bytes;
+    let segment = SEGMENT + machine.workload.footprint_bytes;
     let mut image = Image::new(match placement {
         Placement::Sonuma | Placement::CacheIntegrated => bytes,
         // The window follows.

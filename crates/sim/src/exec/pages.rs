@@ -11,10 +11,13 @@ use rackmem_rmc::Rights;
 use crate::chip::Chip;
 use crate::chip::block::Block;
 use crate::chip::image::Image;
-use crate::chip::layout::BLOCK_BYTES;
+use crate::chip::layout::{BLOCK_BYTES, SEGMENT_LINE};
 use crate::chip::mmu::Page;
 use crate::sonuma::driver::Driver;
 use crate::sonuma::mmu::Space;
+
+/// Physical address of the segment of a node with interfaces in tiles: behind all other memory.
+pub const SEGMENT: u64 = SEGMENT_LINE * BLOCK_BYTES;
 
 /// The process's pages, and the driver that hands out physical memory.
 ///
@@ -163,11 +166,16 @@ impl Pages {
         }
     }
 
+    /// Whether a physical address is of memory that [`Pages::map`] hands out. Queues and segments of interfaces in
+    /// tiles have places of their own.
+    pub fn has(&self, phys: u64) -> bool {
+        self.fresh.contains(&phys) || self.plugged.has(phys)
+    }
+
     /// The physical page for an address, of which another part may be mapped already.
     fn frame(&mut self, chip: &mut Chip, address: u64) -> Option<u64> {
         let start = address / self.page_bytes * self.page_bytes;
-        let part = |part: u64| chip.wires.mmu.page(start + part).map(|page| page.phys - part);
-        let mapped = (0..self.page_bytes).step_by(PAGE as usize).find_map(part);
+        let mapped = self.parts(chip, start).map(|(part, page)| page.phys - part).next();
         let frame = mapped.or_else(|| self.free.pop());
         if frame.is_some() {
             return frame;
@@ -195,6 +203,9 @@ impl Pages {
         let old = chip.wires.mmu.page(address);
         let executes = |page: Option<Page>| page.is_some_and(|page| page.permissions.execute);
         self.code_changed |= executes(old) || executes(page);
+        if old.or(page).is_some_and(|page| !self.has(page.phys)) {
+            return chip.wires.mmu.set(address, page);
+        }
         let start = address / self.page_bytes * self.page_bytes;
         let before = self.whole(chip, start);
         chip.wires.mmu.set(address, page);
@@ -247,15 +258,19 @@ impl Pages {
     }
 
     fn is_mapped(&self, chip: &Chip, start: u64) -> bool {
-        let mut parts = (0..self.page_bytes).step_by(PAGE as usize);
-        parts.any(|part| chip.wires.mmu.page(start + part).is_some())
+        self.parts(chip, start).next().is_some()
+    }
+
+    /// The parts of a page of the node that are mapped to one, and where each begins in it.
+    fn parts(&self, chip: &Chip, start: u64) -> impl Iterator<Item = (u64, Page)> {
+        let parts = (0..self.page_bytes).step_by(PAGE as usize);
+        let mapped = parts.filter_map(move |part| Some((part, chip.wires.mmu.page(start + part)?)));
+        mapped.filter(|(_, page)| self.has(page.phys))
     }
 
     /// The RMC's translation of a page of the node: its address and rights.
     fn whole(&self, chip: &Chip, start: u64) -> Option<(u64, Rights)> {
-        let parts = (0..self.page_bytes).step_by(PAGE as usize);
-        let mapped = parts.filter_map(|part| Some((part, chip.wires.mmu.page(start + part)?)));
-        let readable = mapped.filter(|(_, page)| page.permissions.read);
+        let readable = self.parts(chip, start).filter(|(_, page)| page.permissions.read);
         readable.fold(None, |whole, (part, page)| {
             let written = page.permissions.write || matches!(whole, Some((_, Rights::ReadWrite)));
             let rights = if written { Rights::ReadWrite } else { Rights::ReadOnly };
@@ -377,8 +392,8 @@ pub fn clear(chip: &mut Chip, phys: Range<u64>) {
     }
 }
 
-/// The pages that a range touches.
-fn pages(address: u64, length: u64) -> impl Iterator<Item = u64> {
+/// Addresses of the pages that a range touches.
+pub fn pages(address: u64, length: u64) -> impl Iterator<Item = u64> {
     (address / PAGE..(address + length).div_ceil(PAGE)).map(|number| number * PAGE)
 }
 

@@ -173,7 +173,7 @@ pub enum Begun {
 /// Executes a program without timing up to the begin of a part.
 ///
 /// # Errors
-/// As [`super::run`]; and there is more than a program and its memory, as a context of the network interface.
+/// As [`super::run`]; and the checkpoint cannot be taken: [`Session::checkpoint`].
 pub fn checkpoint(
     machine: &Machine,
     job: &Job<'_>,

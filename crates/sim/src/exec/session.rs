@@ -193,8 +193,7 @@ impl Session {
     /// after it. Operations that are under way come to their end before, which takes them their time.
     ///
     /// # Errors
-    /// Cores have executed with timing, the program has ended, it is in a context of network interfaces in tiles, or
-    /// operations do not come to their end.
+    /// Cores have executed with timing, the program has ended, or operations do not come to their end.
     pub fn checkpoint(
         &mut self,
         job: &Job<'_>,

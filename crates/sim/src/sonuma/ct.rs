@@ -101,7 +101,7 @@ impl Context {
 /// A queue pair, as the list of its context describes it, which is also what the driver writes into
 /// the RMC's registers.
 ///
-/// Queues are named by physical addresses: each is pinned and within one page, so polling needs no
+/// Queues are named by physical addresses: each is pinned and without gaps, so polling needs no
 /// translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePair {

@@ -312,7 +312,11 @@ impl Driver {
         let mut places = Driver::places(&context);
         let place = places.find(|&place| read_words(image, place) == queues.encode());
         write_words(image, place.expect("a queue pair of the list"), &[0; 4]);
-        self.unused.push(Rings { wq: queues.wq, cq: queues.cq, size: queues.size });
+        let rings = Rings { wq: queues.wq, cq: queues.cq, size: queues.size };
+        // Those that came from interfaces in tiles are not as others have them, and stay nobody's.
+        if rings.ranges().iter().all(|ring| ring.start % (ring.end - ring.start) == 0) {
+            self.unused.push(rings);
+        }
     }
 
     /// Physical address of a free entry of a context's list of queue pairs. `None` if there is no room for it, or for

@@ -15,39 +15,41 @@ fn a_rack_of_scale_out_numa_does_what_a_rack_has_to_do() {
     }
 }
 
-/// All of it but for several queue pairs of one thread: a tile has one.
+/// The library's own test, but for several queue pairs of one thread: a tile has one.
+pub(super) const TEST_OF_TILES: [&str; 28] = [
+    "rack_test",
+    "join",
+    "read",
+    "write",
+    "async",
+    "fetch-and-add",
+    "compare-and-swap",
+    "atomics-of-both-sides",
+    "polling",
+    "notify",
+    "sleep",
+    "errors",
+    "async-errors",
+    "barrier",
+    "messages",
+    "many-messages",
+    "push",
+    "pull",
+    "overtaking",
+    "map",
+    "counter",
+    "counter-tree",
+    "copy",
+    "queue",
+    "mr-queue",
+    "lock",
+    "counter-barrier",
+    "sync-errors",
+];
+
 #[test]
 fn racks_of_manycore_ni_do_as_well() {
-    let tests = [
-        "rack_test",
-        "join",
-        "read",
-        "write",
-        "async",
-        "fetch-and-add",
-        "compare-and-swap",
-        "atomics-of-both-sides",
-        "polling",
-        "notify",
-        "sleep",
-        "errors",
-        "async-errors",
-        "barrier",
-        "messages",
-        "many-messages",
-        "push",
-        "pull",
-        "overtaking",
-        "map",
-        "counter",
-        "counter-tree",
-        "copy",
-        "queue",
-        "mr-queue",
-        "lock",
-        "counter-barrier",
-        "sync-errors",
-    ];
+    let tests = TEST_OF_TILES;
     for placement in ["split", "edge", "per-tile", "uncached"] {
         let settings = [&RACK_OF_CHIPS[..], &SMALL_MESH, &[("ni.placement", placement)]].concat();
         let outcome = run(&load("manycore-ni", &settings), 2, &tests);

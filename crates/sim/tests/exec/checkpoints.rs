@@ -68,6 +68,7 @@ fn a_run_is_the_same_from_a_checkpoint_on() {
         (load("sonuma", &[]), 1, &kernel),
         (load("sonuma", &[]), 1, &serial),
         (load("sonuma", &[("run.threads", "2")]), 2, &bulk),
+        (chips(&[("run.threads", "2")]), 2, &bulk),
     ] {
         for after in [1, 700, 9_000, 30_000, 60_000] {
             let folder = folder();

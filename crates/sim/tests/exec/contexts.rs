@@ -1,14 +1,18 @@
-//! Checkpoints of programs that are in contexts of an RMC.
+//! Checkpoints of programs that are in contexts.
+
+use std::fs::File;
 
 use rackmem_riscv::encode::{b, i, opcode, r, s, u};
 use rackmem_sim::exec::part::{self, Part};
 use rackmem_sim::exec::{Checkpoint, Job, Options, Outcome, Session, Until};
 use rackmem_sim::machine::Machine;
 
+use super::answers::TEST_OF_TILES;
 use super::checkpoints::{begun, chips, everything, words};
 use super::ends::{ECALL, elf, li};
 use super::parts::{END, count_down};
-use super::{load, prebuilt, said};
+use super::reuse::{create, open};
+use super::{SMALL_MESH, load, prebuilt, said};
 
 const MANY_READS: [&str; 5] = ["many_reads", "--async", "--bytes", "4096", "--reads=200"];
 
@@ -37,49 +41,76 @@ fn ranks(outcome: &Outcome) -> Vec<String> {
     text.lines().filter(|line| line.contains("e-0")).map(str::to_owned).collect()
 }
 
-/// The library's own test hops from checkpoint to checkpoint between two machines, on which nothing has the same place.
-#[test]
-fn the_library_passes_its_own_test_from_checkpoint_to_checkpoint() {
-    let machines = [
-        load("sonuma", &[]),
-        load("sonuma", &[("memory.size_bytes", "64M"), ("rmc.itt_entries", "256")]),
-    ];
-    let (program, args) = (prebuilt("rack_test.rv64"), words(&["rack_test"]));
+/// Settings of network interfaces in tiles.
+const PLACEMENTS: [&[(&str, &str)]; 5] = [
+    &[("ni.placement", "edge")],
+    &[("ni.placement", "split")],
+    &[("ni.placement", "per-tile"), ("ni.cache", "separate")],
+    &[("ni.placement", "per-tile")],
+    &[("ni.placement", "uncached")],
+];
+
+/// The library's own test hops from checkpoint to checkpoint between machines; what it prints.
+fn hop(machines: &[Machine], args: &[&str], every: u64) -> String {
+    let (program, args) = (prebuilt("rack_test.rv64"), words(args));
     let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
     let mut options = options();
     let mut session = Session::new(&machines[0], &job, &options).unwrap();
     let mut printed = Vec::new();
     let mut hops = 0;
-    while session.fast_forward(at(session.instructions() + 50_000), &mut options).unwrap() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path().join("here");
+    while session.fast_forward(at(session.instructions() + every), &mut options).unwrap() {
         let checkpoint = session.checkpoint(&job, Part::Whole, &mut options).unwrap();
         printed.extend(session.printed());
+        checkpoint.write(&mut File::create(&here).unwrap()).unwrap();
+        let checkpoint = Checkpoint::read(&here).unwrap();
         // Each machine takes a checkpoint that it has taken itself, too.
         hops += 1;
-        session = Session::restore(&machines[hops / 2 % 2], &checkpoint, &options).unwrap();
+        let next = &machines[hops / 2 % machines.len()];
+        session = Session::restore(next, &checkpoint, &options).unwrap();
     }
     assert!(hops > 50, "{hops}");
     let outcome = session.finish(options);
     printed.extend(said(&outcome).bytes());
-    let printed = String::from_utf8(printed).unwrap();
+    String::from_utf8(printed).unwrap()
+}
+
+#[test]
+fn the_library_passes_its_own_test_from_checkpoint_to_checkpoint() {
+    // Nothing has the same place on both.
+    let machines = [
+        load("sonuma", &[]),
+        load("sonuma", &[("memory.size_bytes", "64M"), ("rmc.itt_entries", "256")]),
+    ];
+    let printed = hop(&machines, &["rack_test"], 50_000);
     assert!(printed.contains("29 passed on 2 nodes"), "{printed}");
 }
 
 #[test]
+fn the_library_passes_its_own_test_from_placement_to_placement() {
+    let machines = PLACEMENTS.map(chips);
+    let printed = hop(&machines, &TEST_OF_TILES, 50_000);
+    assert!(printed.contains("27 passed on 2 nodes"), "{printed}");
+}
+
+#[test]
 fn operations_under_way_come_to_their_end_before_a_checkpoint() {
-    let machine = load("sonuma", &[]);
-    let (program, args) = (prebuilt("many_reads.rv64"), words(&MANY_READS));
-    let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
-    let mut options = options();
-    let mut session = Session::new(&machine, &job, &options).unwrap();
-    let (mut waits, mut count) = (0, 0);
-    while session.fast_forward(at(count), &mut options).unwrap() {
-        let before = session.cycle();
-        session.checkpoint(&job, Part::Whole, &mut options).unwrap();
-        waits += usize::from(session.cycle() > before);
-        count = session.instructions() + 3_000;
+    for machine in [load("sonuma", &[])].into_iter().chain(PLACEMENTS.map(chips)) {
+        let (program, args) = (prebuilt("many_reads.rv64"), words(&MANY_READS));
+        let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
+        let mut options = options();
+        let mut session = Session::new(&machine, &job, &options).unwrap();
+        let (mut waits, mut count) = (0, 0);
+        while session.fast_forward(at(count), &mut options).unwrap() {
+            let before = session.cycle();
+            session.checkpoint(&job, Part::Whole, &mut options).unwrap();
+            waits += usize::from(session.cycle() > before);
+            count = session.instructions() + 3_000;
+        }
+        said(&session.finish(options));
+        assert!(waits > 5, "{waits}");
     }
-    said(&session.finish(options));
-    assert!(waits > 5, "{waits}");
 }
 
 #[test]
@@ -107,6 +138,60 @@ fn a_program_in_a_context_goes_on_alike_each_time_and_everywhere() {
                 assert_eq!(ranks(&other), ranks(&whole), "{settings:?}");
                 assert_ne!(other.cycles, first.cycles, "{settings:?}");
             }
+        }
+    }
+}
+
+/// Each core has a queue pair; that of the second one crosses a page.
+const ALL_CORES: [&str; 7] =
+    ["pagerank", "--kronecker", "5", "--variant", "fine", "--node-threads", "4"];
+
+#[test]
+fn a_program_in_a_context_of_tiles_goes_on_on_each_placement() {
+    let machines = PLACEMENTS.map(chips);
+    let whole = ranks(&rest(&machines[0], &taken(&machines[0], &ALL_CORES, 1_000)));
+    assert_eq!(whole.len(), 10);
+    let checkpoint = taken(&machines[0], &ALL_CORES, 400_000);
+    let mut cycles = Vec::new();
+    for machine in &machines {
+        let first = rest(machine, &checkpoint);
+        assert_eq!(ranks(&first), whole);
+        assert_eq!(everything(first.clone()), everything(rest(machine, &checkpoint)));
+        cycles.push(first.cycles);
+    }
+    for settings in [
+        &[("memory.size_bytes", "64M"), ("clock_ghz", "1")][..],
+        &[("tiles.columns", "4")],
+        &[("system.page_bytes", "4K")],
+    ] {
+        let other = rest(&chips(settings), &checkpoint);
+        assert_eq!(ranks(&other), whole, "{settings:?}");
+        cycles.push(other.cycles);
+    }
+    // The queues keep their places in their pages, and the segment becomes memory like other.
+    for settings in [&[][..], &[("memory.size_bytes", "64M"), ("system.page_bytes", "4K")]] {
+        let cores = [&[("tiles.columns", "4")], settings].concat();
+        let other = rest(&load("sonuma", &cores), &checkpoint);
+        assert_eq!(ranks(&other), whole, "{settings:?}");
+        cycles.push(other.cycles);
+    }
+    let all = cycles.len();
+    cycles.sort_unstable();
+    cycles.dedup();
+    assert!(cycles.len() >= all - 1, "each has times of its own: {cycles:?}");
+}
+
+#[test]
+fn a_queue_pair_goes_on_between_rmc_and_tiles() {
+    let args = ["pagerank", "--kronecker", "5", "--variant", "fine"];
+    let one = [("tiles.rows", "1"), ("tiles.columns", "1"), ("memory.controllers", "1")];
+    let [rmc, tiles] = [load("sonuma", &[]), chips(&one)];
+    let checkpoints = [taken(&rmc, &args, 300_000), taken(&tiles, &args, 300_000)];
+    let whole = ranks(&rest(&rmc, &checkpoints[0]));
+    assert_eq!(whole.len(), 10);
+    for checkpoint in &checkpoints {
+        for machine in [&rmc, &tiles] {
+            assert_eq!(ranks(&rest(machine, checkpoint)), whole);
         }
     }
 }
@@ -153,36 +238,45 @@ fn drivers_know_what_they_knew() {
     let notify =
         [i(opcode::LOAD, 3, s1, sp, -64), li(6, 1 | 5 << 1), s(opcode::STORE, 3, s1, 6, 0)];
     let node_1 = [&count_down(500)[..], &open, &create, &notify, &count_down(500), &END].concat();
-    let code = [
-        &node_0_skips(&node_1)[..],
-        &open,
-        &create,
-        &create,
-        &with(4, 0),
-        &count_down(2000),
-        // It is not looked at before the checkpoint that node 1 has ended, or once.
-        &[li(s0, 0)],
-        &has_joined_1,
-        &sum,
-        &count_down(1000),
-        &has_joined_1,
-        &sum,
-        &with(4, 1),
-        &sum,
-        &with(6, 0),
-        &sum,
-        // -EPIPE, -EPIPE, 0, and one notification.
-        &[add(a0, s0, 32 + 32 - 1), li(17, 93), ECALL],
-    ]
-    .concat();
-    let (program, args) = (elf(&code), words(&["test"]));
-    let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
-    let machine = load("sonuma", &[]);
-    for after in [4_500, 6_500] {
-        let part = Part::Instructions { after, count: None };
-        let checkpoint = begun(part::checkpoint(&machine, &job, part, options()));
-        for memory in ["4G", "64M"] {
-            said(&rest(&load("sonuma", &[("memory.size_bytes", memory)]), &checkpoint));
+    let code = |queue_pairs: &[u32]| {
+        [
+            &node_0_skips(&node_1)[..],
+            &open,
+            queue_pairs,
+            &count_down(2000),
+            // It is not looked at before the checkpoint that node 1 has ended, or once.
+            &[li(s0, 0)],
+            &has_joined_1,
+            &sum,
+            &count_down(1000),
+            &has_joined_1,
+            &sum,
+            &with(4, 1),
+            &sum,
+            &with(6, 0),
+            &sum,
+            // -EPIPE, -EPIPE, 0, and one notification.
+            &[add(a0, s0, 32 + 32 - 1), li(17, 93), ECALL],
+        ]
+        .concat()
+    };
+    // A tile has one queue pair at a time.
+    let destroy = with(4, 0);
+    let rmc = |memory| load("sonuma", &[("memory.size_bytes", memory)]);
+    let tiles = |memory| chips(&[("memory.size_bytes", memory)]);
+    for (queue_pairs, machines) in [
+        ([&create[..], &create, &destroy].concat(), [rmc("4G"), rmc("64M")]),
+        ([&create[..], &destroy, &create].concat(), [tiles("4G"), tiles("64M")]),
+        ([&create[..], &destroy, &create].concat(), [tiles("4G"), rmc("64M")]),
+    ] {
+        let (program, args) = (elf(&code(&queue_pairs)), words(&["test"]));
+        let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
+        for after in [4_500, 6_500] {
+            let part = Part::Instructions { after, count: None };
+            let checkpoint = begun(part::checkpoint(&machines[0], &job, part, options()));
+            for machine in &machines {
+                said(&rest(machine, &checkpoint));
+            }
         }
     }
 }
@@ -194,13 +288,54 @@ fn what_a_machine_lacks_for_contexts_is_named() {
     let refused = |machine: &Machine| {
         part::restore(machine, &checkpoint, Part::Whole, options()).unwrap_err().to_string()
     };
-    let tiles = refused(&chips(&[]));
-    assert!(tiles.starts_with("ni.placement: "), "{tiles}");
     let pairs = refused(&load("sonuma", &[("rmc.queue_pairs", "0")]));
     assert!(pairs.starts_with("rmc.queue_pairs: "), "{pairs}");
-    let (program, args) = (prebuilt("pagerank.rv64"), words(&pagerank));
-    let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
-    let part = Part::Instructions { after: 300_000, count: None };
-    let taken = part::checkpoint(&chips(&[]), &job, part, options()).unwrap_err().to_string();
-    assert!(taken.starts_with("node 0 has a part in a context of network"), "{taken}");
+    let [chip, rmc, four] =
+        [chips(&[]), load("sonuma", &[]), load("sonuma", &[("tiles.columns", "4")])];
+    let mirrored = load("manycore-ni", &SMALL_MESH);
+    let one = [("tiles.rows", "1"), ("tiles.columns", "1"), ("memory.controllers", "1")];
+    let of_128 = [open(0), create(128, 0)].concat();
+    for (taken_on, code, on, why) in [
+        (
+            &chip,
+            of_128.clone(),
+            chips(&[("ni.wq_entries", "64")]),
+            "ni.wq_entries: the queues of core 0",
+        ),
+        (
+            &chip,
+            of_128.clone(),
+            chips(&[("workload.footprint_bytes", "2K")]),
+            "workload.footprint_bytes: ",
+        ),
+        (&chip, of_128.clone(), mirrored.clone(), "network.remote: "),
+        (&mirrored, of_128.clone(), rmc.clone(), "network.remote: "),
+        (&rmc, [open(0), create(64, 0)].concat(), chip.clone(), "ni.wq_entries: "),
+        (
+            &rmc,
+            [&of_128[..], &create(128, 0)].concat(),
+            chip.clone(),
+            "ni.placement: core 0 has two",
+        ),
+        (&rmc, open(1), chip.clone(), "ni.placement: the checkpoint has a part in context 1"),
+    ] {
+        let (program, args) =
+            (elf(&[&code[..], &count_down(900), &END].concat()), words(&["test"]));
+        let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+        let part = Part::Instructions { after: 500, count: None };
+        let checkpoint = begun(part::checkpoint(taken_on, &job, part, options()));
+        said(&rest(taken_on, &checkpoint));
+        let refused = part::restore(&on, &checkpoint, Part::Whole, options()).unwrap_err();
+        assert!(refused.to_string().starts_with(why), "{refused}");
+    }
+    for machine in [&chip, &four] {
+        let cores = part::restore(
+            &chips(&one),
+            &taken(machine, &ALL_CORES, 400_000),
+            Part::Whole,
+            options(),
+        );
+        let cores = cores.unwrap_err().to_string();
+        assert!(cores.starts_with("tiles.columns, tiles.rows: "), "{cores}");
+    }
 }

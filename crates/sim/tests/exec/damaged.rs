@@ -344,12 +344,60 @@ fn a_field_of_contexts_out_of_bounds_is_named() {
         ("memory/unused", json!([&whole_rings[0], &whole_rings[0]]), "memory.unused[1]"),
         ("memory/for_lists", json!([8]), "memory.for_lists[0]"),
         ("memory/for_lists", json!([own_phys / 8192 * 8192]), "memory.for_lists[0]"),
-        ("memory/spare", json!([8]), "memory.spare[0]"),
-        ("memory/spare", json!([huge]), "memory.spare[0]"),
-        ("memory/spare", json!([1 << 30, 1 << 30]), "memory.spare[1]"),
-        ("memory/spare", json!([own]), "memory.spare[0]"),
+        ("memory/spare", json!([[8, 4096]]), "memory.spare[0]"),
+        ("memory/spare", json!([[huge, 4096]]), "memory.spare[0]"),
+        ("memory/spare", json!([[1 << 30, 8192], [(1 << 30) + 4096, 4096]]), "memory.spare[1]"),
+        ("memory/spare", json!([[own, 4096]]), "memory.spare[0]"),
     ] {
         is_named(&whole, &path, (&format!("nodes/0/{pointer}"), value, field));
+    }
+}
+
+#[test]
+fn a_field_of_interfaces_in_tiles_out_of_bounds_is_named() {
+    let folder = folder();
+    let path = folder.path().join("here");
+    let chips = chips(&[]);
+    let whole = Parts::of(&contexts::taken(&chips, &PAGERANK, 300_000));
+    assert!(whole.read(&path).is_ok());
+    let memory = &whole.head["nodes"][0]["memory"];
+    let own = memory["pages"][0][0].clone();
+    let (page, segment) = (memory["segment"][0].clone(), 64u64 << 30);
+    assert_eq!(page[1], json!(segment));
+    let places = memory["places"].as_array().unwrap();
+    let first_place = places.iter().position(|place| place.as_u64().unwrap() >= segment).unwrap();
+    let last = places.len() - 1;
+    let huge = 1u64 << 60;
+    for (pointer, value, field) in [
+        ("memory/segment/0/0", json!(8), "memory.segment[0]"),
+        ("memory/segment/0/0", own, "memory.segment[0]"),
+        ("memory/segment/0/1", json!(segment + 8), "memory.segment[0]"),
+        ("memory/segment/0/1", json!(0), "memory.segment[0]"),
+        ("memory/segment/0/1", json!(huge), "memory.segment[0]"),
+        ("memory/segment", json!([page, page]), "memory.segment[1]"),
+        ("memory/segment", json!([]), &format!("memory.places[{first_place}]")),
+        (&format!("memory/places/{last}"), json!(huge), &format!("memory.places[{last}]")),
+        ("memory/fresh/end", json!(segment + 4096), "memory.segment"),
+        ("memory/queues/0/1", json!(8), "memory.queues[0]"),
+        ("memory/queues/0/1", json!(huge), "memory.queues[0]"),
+        ("device/queue_pairs/0/rings/0/0", json!(huge), "device.queue_pairs[0]"),
+        ("device/queue_pairs/0/rings/0/0", json!(4096), "device.queue_pairs[0]"),
+        ("device/contexts/0/segment/bytes", json!(huge), "device.contexts[0]"),
+    ] {
+        is_named(&whole, &path, (&format!("nodes/0/{pointer}"), value, field));
+    }
+    // Places are those of the machine, whatever the file says.
+    for (pointer, value) in [
+        ("device/queue_pairs/0/core", json!(1)),
+        ("device/queue_pairs/0/core", json!(4)),
+        ("device/contexts/0/segment/bytes", json!(1u64 << 40)),
+        ("device/contexts/0/segment/address", json!(4096)),
+        ("memory/queues/0/1", json!(3 << 12)),
+        ("memory/segment/0/1", json!(segment + (1 << 40))),
+    ] {
+        let mut changed = whole.clone();
+        *changed.head.pointer_mut(&format!("/nodes/0/{pointer}")).unwrap() = value;
+        let _ = changed.read(&path).map(|read| go_on(&chips, &read, folder.path()));
     }
 }
 
@@ -413,6 +461,7 @@ fn changed_checkpoints_are_refused_or_go_on() {
         (&chips, taken(&chips, &STATE_TEST, part, folder.path())),
         (&sonuma, taken(&sonuma, &STATE_TEST, part, folder.path())),
         (&sonuma, contexts::taken(&sonuma, &PAGERANK, 300_000)),
+        (&chips, contexts::taken(&chips, &PAGERANK, 300_000)),
     ] {
         let whole = Parts::of(&checkpoint);
         let [mut unread, mut refused, mut executed] = [0; 3];

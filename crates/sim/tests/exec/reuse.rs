@@ -44,7 +44,7 @@ fn expect(value: i32) -> [u32; 4] {
     [add(A0, A0, -value), b(0, A0, 0, 12), li(17, 93), ECALL]
 }
 
-fn open(context: i32) -> Vec<u32> {
+pub(super) fn open(context: i32) -> Vec<u32> {
     let args = [li(A0, context), li(A1, 0x100), li(A2, 0), add(A3, SP, -64)];
     [&args[..], &driver(1), &expect(0)].concat()
 }
@@ -53,7 +53,7 @@ fn close() -> Vec<u32> {
     [&[li(A0, 0)][..], &driver(2), &expect(0)].concat()
 }
 
-fn create(entries: i32, result: i32) -> Vec<u32> {
+pub(super) fn create(entries: i32, result: i32) -> Vec<u32> {
     create_in(0, entries, result)
 }
 
@@ -205,6 +205,67 @@ fn queues_of_a_tile_stay_when_another_pair_is_refused() {
     said(&execute(&chips(&[]), 1, &elf(&code.concat()), &words(&["test"])));
 }
 
+/// Memory of a segment that is closed is not the program's, and that of the next one is zero.
+#[test]
+fn a_segment_of_tiles_has_a_place_of_its_own() {
+    let mmap = [li(A0, 0), li(A1, 2), i(opcode::OP_IMM, 1, A1, A1, 12), li(A2, 3), li(A3, 0x22)];
+    let no_file = [li(14, -1), li(15, 0), li(17, 222), ECALL, add(S[0], A0, 0)];
+    let next_page = [li(T[0], 1), i(opcode::OP_IMM, 1, T[0], T[0], 12)];
+    let fill = [
+        li(T[1], 7),
+        s(opcode::STORE, 3, S[0], T[1], 0),
+        r(opcode::OP, 0, 0, S[1], S[0], T[0]),
+        s(opcode::STORE, 3, S[1], T[1], 0),
+    ];
+    let segment = [i(opcode::LOAD, 3, S[2], SP, -64), i(opcode::LOAD, 3, A0, S[2], 0)];
+    let code = [
+        open(0),
+        close(),
+        [&mmap[..], &no_file, &next_page, &fill].concat(),
+        open(0),
+        segment.to_vec(),
+        expect(0).to_vec(),
+        vec![s(opcode::STORE, 3, S[2], SP, 0), i(opcode::LOAD, 3, A0, S[0], 0)],
+        expect(7).to_vec(),
+        vec![i(opcode::LOAD, 3, A0, S[1], 0)],
+        expect(7).to_vec(),
+        END.to_vec(),
+    ];
+    said(&execute(&chips(&[]), 1, &elf(&code.concat()), &words(&["test"])));
+}
+
+/// It is memory like other for an RMC, and has a place of its own for tiles, though all else is at the same place.
+#[test]
+fn a_segment_goes_on_between_rmc_and_tiles() {
+    let code = [
+        open(0),
+        vec![i(opcode::LOAD, 3, S[0], SP, -64), li(A0, 7), s(opcode::STORE, 3, S[0], A0, 0)],
+        times(S[1], 1_000, &[]),
+        create(8, 0),
+        post_reads(1),
+        times(S[1], 6_000, &[]),
+        vec![i(opcode::LOAD, 3, A0, SP, -512)],
+        expect(7).to_vec(),
+        END.to_vec(),
+    ];
+    let (program, args) = (elf(&code.concat()), words(&["test"]));
+    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+    let one = [("tiles.rows", "1"), ("tiles.columns", "1"), ("memory.controllers", "1")];
+    let [rmc, tile] = [machine(&[]), chips(&one)];
+    for (from, to) in [(&rmc, &tile), (&tile, &rmc), (&tile, &tile)] {
+        let mut options = Options { max_cycles: Some(50_000_000), ..Options::default() };
+        let mut session = Session::new(from, &job, &options).unwrap();
+        let until = Until { instructions: Some(1_000), ..Until::default() };
+        assert!(session.fast_forward(until, &mut options).unwrap());
+        let checkpoint = session.checkpoint(&job, Part::Whole, &mut options).unwrap();
+        let fresh = Parts::of(&checkpoint).head["nodes"][0]["memory"]["fresh"].clone();
+        assert_eq!(fresh, serde_json::json!({"start": 24576, "end": 4u64 << 30}));
+        let mut other = Session::restore(to, &checkpoint, &options).unwrap();
+        assert!(!other.run(Until::default(), &mut options));
+        said(&other.finish(options));
+    }
+}
+
 /// Three queue pairs, of which the second goes, and others that come and go.
 fn coming_and_going() -> Vec<u8> {
     let code = [
@@ -260,4 +321,18 @@ fn queue_pairs_come_and_go_on_one_machine_after_the_other() {
     let small = [("memory.size_bytes", "16M"), ("rmc.queue_pairs", "4")];
     let pages = [("system.page_bytes", "4K"), ("rmc.queue_pairs", "3")];
     hop(&[machine(&[]), machine(&small), machine(&pages)], &coming_and_going());
+    // One of a tile at a time, at the same addresses again and again.
+    let code = [
+        open(0),
+        times(S[0], 2_000, &[create(128, 0), destroy(0), create(16, 0), destroy(0)].concat()),
+        END.to_vec(),
+    ];
+    let split = chips(&[]);
+    let edge = chips(&[("ni.placement", "edge")]);
+    let moved = chips(&[("memory.size_bytes", "16M")]);
+    let heads = hop(&[split, edge, moved], &elf(&code.concat()));
+    assert!(heads.len() > 10, "{}", heads.len());
+    let reserved = |head: &serde_json::Value| head["nodes"][0]["kernel"]["memory"].clone();
+    let last = heads.len() - 1;
+    assert_eq!(reserved(&heads[1]), reserved(&heads[last]));
 }

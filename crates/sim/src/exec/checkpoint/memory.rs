@@ -10,17 +10,21 @@ use serde::{Deserialize, Serialize};
 use super::check::{Checked, require};
 use super::pack;
 use crate::chip::Chip;
-use crate::chip::layout::{BLOCK_BYTES, Line};
+use crate::chip::image::Image;
+use crate::chip::layout::{BLOCK_BYTES, Line, SEGMENT_LINE};
 use crate::chip::mmu::Page;
 use crate::chip::trail::Touch;
 use crate::engine::MOST;
 use crate::exec::ExecError;
 use crate::exec::controller::Spare;
-use crate::exec::device::Device;
-use crate::exec::pages::{self, Pages};
+use crate::exec::device::{Device, Fixed};
+use crate::exec::pages::{self, Pages, SEGMENT};
 use crate::sonuma::driver::Rings;
 
 const PAGE_LINES: u64 = PAGE / BLOCK_BYTES;
+
+/// Bytes of addresses for a queue, at most: it may begin in a page and end in the next.
+const MOST_SPARE: u64 = 2 * PAGE;
 
 /// The pages of a process, and the places of all that is in physical memory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,12 +40,14 @@ pub struct Memory {
     pages: Vec<(u64, u64, Permissions)>,
     /// Likewise of pages with queues, which have no place in the tables; two may share one.
     queues: Vec<(u64, u64, Permissions)>,
+    /// Likewise of the segment of interfaces in tiles, which is behind all memory.
+    segment: Vec<(u64, u64, Permissions)>,
     /// Queues that no queue pair has.
     unused: Vec<Rings>,
     /// Pages for the lists of queue pairs.
     for_lists: Vec<u64>,
-    /// Virtual addresses of pages that are reserved for queues.
-    spare: Vec<u64>,
+    /// Virtual addresses that are reserved for queues, and their bytes.
+    spare: Vec<(u64, u64)>,
     /// Physical addresses of the pages that are not zero, whose contents are elsewhere.
     places: Vec<u64>,
 }
@@ -50,8 +56,25 @@ pub struct Memory {
 pub enum Places {
     /// As before.
     Same,
-    /// By number: pages that the new machine has elsewhere.
-    Moved(HashMap<u64, u64>),
+    /// The new machine has all elsewhere.
+    Moved(Moved),
+}
+
+/// Places of before with those of now.
+#[derive(Clone, Debug, Default)]
+pub struct Moved {
+    /// Numbers of pages.
+    pages: HashMap<u64, u64>,
+    /// Blocks of queues, which may leave their page one by one.
+    lines: HashMap<Line, Line>,
+}
+
+impl Moved {
+    fn line(&self, line: Line) -> Option<Line> {
+        let of_page =
+            || Some(self.pages.get(&(line / PAGE_LINES))? * PAGE_LINES + line % PAGE_LINES);
+        self.lines.get(&line).copied().or_else(of_page)
+    }
 }
 
 impl Memory {
@@ -64,15 +87,19 @@ impl Memory {
         let of_process = chip.wires.mmu.pages().into_iter().map(entry);
         let (queues, of_process) =
             of_process.partition::<Vec<_>, _>(|(address, ..)| queues.contains(address));
+        let (segment, of_process) = of_process
+            .into_iter()
+            .partition::<Vec<_>, _>(|&(_, phys, _)| phys >= SEGMENT && !pages.has(phys));
         let tables = pages.tables(chip);
         let frame = |phys: u64| phys / pages.page_bytes() * pages.page_bytes();
         let own = of_process.iter().map(|&(_, phys, _)| frame(phys)).chain(tables);
         let own: HashSet<u64> = own.collect();
-        let rings: HashSet<u64> = queues.iter().map(|&(_, phys, _)| phys).collect();
+        let others = queues.iter().chain(&segment);
+        let others: HashSet<u64> = others.map(|&(_, phys, _)| phys).collect();
         let mut places = Vec::new();
         let mut contents = Vec::new();
         for (address, bytes) in pages::image(chip).pages() {
-            if own.contains(&frame(address)) || rings.contains(&address) {
+            if own.contains(&frame(address)) || others.contains(&address) {
                 places.push(address);
                 pack::pack(&bytes, &mut contents);
             }
@@ -85,31 +112,46 @@ impl Memory {
             for_lists: pages.driver.pages_for_lists(pages::image(chip)),
             pages: of_process,
             queues,
+            segment,
             unused: pages.driver.unused().to_vec(),
-            spare: device.spare.pages(),
+            spare: device.spare.ranges().to_vec(),
             places,
         };
         (memory, contents)
     }
 
-    /// Puts it into the memory of a node that has nothing yet.
+    /// Puts it into the memory of a node that has nothing yet, whose network interfaces have these places.
     ///
     /// # Errors
     /// There is no room for it; or it is not as it was saved.
     pub fn restore(
         &self,
         contents: &[u8],
+        fixed: &Fixed,
         pages: &mut Pages,
         chip: &mut Chip,
     ) -> Result<Places, ExecError> {
         let is_same = (&pages.fresh, pages.page_bytes()) == (&self.fresh, self.page_bytes);
-        if is_same {
+        if is_same && self.suits(fixed) {
             let kept = self.keep(contents, pages, chip);
             return kept.map(|()| Places::Same).map_err(|wrong| {
                 ExecError::Checkpoint(format!("memory: {wrong}; take the checkpoint again"))
             });
         }
-        self.move_to(contents, pages, chip).map_err(ExecError::Machine)
+        self.move_to(contents, fixed, pages, chip).map_err(ExecError::Machine)
+    }
+
+    /// Whether network interfaces with these places have queues and segment where they are.
+    fn suits(&self, fixed: &Fixed) -> bool {
+        let is_queue = |&(address, phys, _): &(u64, u64, Permissions)| match fixed.of_queue(address)
+        {
+            Some(place) => place == phys,
+            None => phys >= self.fresh.start,
+        };
+        let mut segment = self.segment.iter();
+        self.queues.iter().all(is_queue)
+            && segment.all(|&(address, phys, _)| fixed.of_segment(address) == Some(phys))
+            && self.pages.iter().all(|&(address, ..)| fixed.of_segment(address).is_none())
     }
 
     /// The end of physical memory.
@@ -117,29 +159,50 @@ impl Memory {
         self.fresh.end
     }
 
-    /// Lines of memory that the program could get.
-    pub const fn lines(&self) -> Range<Line> {
-        self.fresh.start / BLOCK_BYTES..self.fresh.end / BLOCK_BYTES
+    /// Whether there may be such a line of memory; queues and segments of tiles that are gone count, too.
+    pub const fn may_have(&self, line: Line) -> bool {
+        line < self.fresh.end / BLOCK_BYTES || line >= SEGMENT_LINE && line < MOST / BLOCK_BYTES
+    }
+
+    /// Whether a page, by its virtual address, has queues.
+    pub fn has_queue(&self, address: u64) -> bool {
+        self.queues.iter().any(|&(at, ..)| at == address)
     }
 
     /// Addresses that are reserved for queues, where nodes have pages of so many bytes.
     pub fn spare(&self, page_bytes: u64) -> Spare {
-        Spare::of_pages(&self.spare, page_bytes)
+        Spare::of(&self.spare, page_bytes)
     }
 
     /// Checks what was read, with the contents of so many pages. Queue pairs have queues of these virtual addresses and
     /// sizes in bytes.
     pub fn check(&self, contents: &[u8], used: impl Iterator<Item = (u64, u64)>) -> Checked {
-        let Memory { fresh, page_bytes, next, places, .. } = self;
+        let Memory { fresh, page_bytes, next, .. } = self;
         require(fresh.end < MOST && (fresh.start..=fresh.end).contains(next), || {
             format!("memory.next: is {next:#x}, must be within {fresh:#x?}")
         })?;
         require(matches!(page_bytes, 4096 | 8192), || {
             format!("memory.page_bytes: is {page_bytes}, must be 4096 or 8192")
         })?;
+        require(self.segment.is_empty() || fresh.end <= SEGMENT, || {
+            format!("memory.segment: begins before the end of memory, {:#x}", fresh.end)
+        })?;
+        let checked = self.frames().and_then(|frames| {
+            self.rings(&frames)?;
+            self.check_unused(&frames, used)
+        });
+        checked.map_err(|wrong| format!("memory.{wrong}"))?;
+        self.check_places(contents)
+    }
+
+    /// Each page of the contents has a place.
+    fn check_places(&self, contents: &[u8]) -> Checked {
+        let Memory { fresh, places, .. } = self;
+        let segment: HashSet<u64> = self.segment.iter().map(|&(_, phys, _)| phys).collect();
         let mut free_from = 0;
         for (at, &place) in places.iter().enumerate() {
-            let is_place = place % PAGE == 0 && (free_from..fresh.end).contains(&place);
+            let is_memory = place < fresh.end || segment.contains(&place);
+            let is_place = place % PAGE == 0 && place >= free_from && is_memory;
             require(is_place, || format!("memory.places[{at}]: no further page is at {place:#x}"))?;
             free_from = place + PAGE;
         }
@@ -147,12 +210,7 @@ impl Memory {
         let bytes: usize = pack::pages(contents).map(|page| 2 + page.len()).sum();
         require(pages == places.len() && bytes == contents.len(), || {
             format!("memory.places: has {} entries, and there are {pages} pages", places.len())
-        })?;
-        let checked = self.frames().and_then(|frames| {
-            self.rings(&frames)?;
-            self.check_unused(&frames, used)
-        });
-        checked.map_err(|wrong| format!("memory.{wrong}"))
+        })
     }
 
     /// Queues that nobody has are in no page of the program, and none is in another one, used or not.
@@ -219,20 +277,32 @@ impl Memory {
         Ok(frames)
     }
 
-    /// Physical addresses of the pages with queues, of which the program has no page of the node in these frames.
+    /// Physical addresses of the pages with queues, of which the program has no page of the node in these frames. All
+    /// pages but those of the program are checked.
     fn rings(&self, frames: &HashMap<u64, Option<u64>>) -> Result<HashSet<u64>, String> {
         let mut virt: HashSet<u64> = self.pages.iter().map(|&(address, ..)| address).collect();
         for (at, &(address, phys, _)) in self.queues.iter().enumerate() {
             let is_page = address % PAGE == 0 && address < TOP && virt.insert(address);
-            let is_memory = phys % PAGE == 0 && phys >= self.fresh.start && phys < self.next;
+            // Those of interfaces in tiles are before all that the program gets.
+            let is_memory = phys % PAGE == 0 && phys < self.next;
             let frame = phys / self.page_bytes * self.page_bytes;
             require(is_page && is_memory && !frames.contains_key(&frame), || {
                 format!("queues[{at}]: {address:#x} cannot be at {phys:#x}")
             })?;
         }
-        for (at, &address) in self.spare.iter().enumerate() {
+        let mut segment = HashSet::new();
+        for (at, &(address, phys, _)) in self.segment.iter().enumerate() {
             let is_page = address % PAGE == 0 && address < TOP && virt.insert(address);
-            require(is_page, || format!("spare[{at}]: {address:#x} is no page without memory"))?;
+            let is_place =
+                phys % PAGE == 0 && (SEGMENT..MOST).contains(&phys) && segment.insert(phys);
+            require(is_page && is_place, || {
+                format!("segment[{at}]: {address:#x} cannot be at {phys:#x}")
+            })?;
+        }
+        for (at, &(address, bytes)) in self.spare.iter().enumerate() {
+            let is_range = (address | bytes) % PAGE == 0 && address < TOP && bytes <= MOST_SPARE;
+            let is_free = is_range && pages::pages(address, bytes).all(|page| virt.insert(page));
+            require(is_free, || format!("spare[{at}]: has a page with memory at {address:#x}"))?;
         }
         Ok(self.queues.iter().map(|&(_, phys, _)| phys).collect())
     }
@@ -251,11 +321,13 @@ impl Memory {
         pages.free.clone_from(&self.free);
         // What is before the tables is the network interface's, and is made anew.
         let root = pages.space.root;
-        for (phys, bytes) in self.contents(contents).filter(|&(phys, _)| phys >= root) {
+        let is_kept = |phys: u64| phys >= root || rings.contains(&phys);
+        for (phys, bytes) in self.contents(contents).filter(|&(phys, _)| is_kept(phys)) {
             pages::image(chip).write_bytes(phys, &pack::unpack(bytes));
         }
         let tables = pages.check_tables(chip)?;
-        let stray = self.places.iter().filter(|&&phys| phys >= root).find(|&&phys| {
+        let in_memory = self.places.iter().filter(|&&phys| phys >= root && phys < self.fresh.end);
+        let stray = in_memory.into_iter().find(|&&phys| {
             let frame = phys / self.page_bytes * self.page_bytes;
             let is_own = tables.contains(&frame) || matches!(frames.get(&frame), Some(Some(_)));
             !is_own && !rings.contains(&phys)
@@ -268,7 +340,7 @@ impl Memory {
         };
         let mut tables = tables.iter();
         let shared = tables.find(|&table| frames.contains_key(table) || is_ring(*table));
-        for &(address, phys, permissions) in &self.queues {
+        for &(address, phys, permissions) in self.queues.iter().chain(&self.segment) {
             Pages::map_physical(chip, address, phys, PAGE, permissions);
         }
         require(stray.is_none() && shared.is_none(), || {
@@ -281,49 +353,79 @@ impl Memory {
     fn move_to(
         &self,
         contents: &[u8],
+        fixed: &Fixed,
         pages: &mut Pages,
         chip: &mut Chip,
     ) -> Result<Places, String> {
-        let mut by_place = self.pages.clone();
-        by_place.sort_unstable_by_key(|&(_, phys, _)| phys);
-        let mut moved = HashMap::new();
-        for &(address, phys, permissions) in &by_place {
-            pages.map(chip, address, PAGE, permissions);
+        let mut moved = Moved::default();
+        for (address, phys, permissions) in by_place(self.pages.iter().chain(&self.segment)) {
+            match fixed.of_segment(address) {
+                Some(place) => Pages::map_physical(chip, address, place, PAGE, permissions),
+                None => pages.map(chip, address, PAGE, permissions),
+            }
             if let Some(page) = chip.wires.mmu.page(address) {
-                moved.insert(phys / PAGE, page.phys / PAGE);
+                moved.pages.insert(phys / PAGE, page.phys / PAGE);
             }
         }
-        for &(address, phys, permissions) in &self.queues {
-            let known = moved.get(&(phys / PAGE)).map(|page| page * PAGE);
-            if let Some(place) = known.or_else(|| pages.frame_of_queues()) {
-                Pages::map_physical(chip, address, place, PAGE, permissions);
-                moved.insert(phys / PAGE, place / PAGE);
-            }
-        }
+        self.move_queues(fixed, &mut moved, pages, chip);
         if pages.is_exhausted {
             let why =
                 "memory.size_bytes: the memory of the checkpoint does not fit; give the nodes more";
             return Err(why.to_owned());
         }
         for (phys, bytes) in self.contents(contents) {
-            // Other pages are tables, which have been made anew.
-            if let Some(page) = moved.get(&(phys / PAGE)) {
-                pages::image(chip).write_bytes(page * PAGE, &pack::unpack(bytes));
+            let page = pack::unpack(bytes);
+            for (line, block) in (phys / BLOCK_BYTES..).zip(page.chunks_exact(BLOCK_BYTES as usize))
+            {
+                // Other pages are tables, which have been made anew.
+                if let Some(line) = moved.line(line) {
+                    pages::image(chip).write_bytes(line * BLOCK_BYTES, block);
+                }
             }
         }
         Ok(Places::Moved(moved))
     }
+
+    /// Queues keep their order, so that those without gaps in memory have none afterwards.
+    fn move_queues(&self, fixed: &Fixed, moved: &mut Moved, pages: &mut Pages, chip: &mut Chip) {
+        let mut before = HashMap::new();
+        for (address, phys, permissions) in by_place(self.queues.iter()) {
+            before.insert(address, phys);
+            if let Some(place) = fixed.of_queue(address) {
+                Pages::map_physical(chip, address, place, PAGE, permissions);
+                continue;
+            }
+            let known = moved.pages.get(&(phys / PAGE)).map(|page| page * PAGE);
+            if let Some(place) = known.or_else(|| pages.frame_of_queues()) {
+                Pages::map_physical(chip, address, place, PAGE, permissions);
+                moved.pages.insert(phys / PAGE, place / PAGE);
+            }
+        }
+        for (address, line) in fixed.ring_lines() {
+            if let Some(phys) = before.get(&(address / PAGE * PAGE)) {
+                moved.lines.insert((phys + address % PAGE) / BLOCK_BYTES, line);
+            }
+        }
+    }
+}
+
+/// Pages by their physical addresses.
+fn by_place<'a>(
+    pages: impl Iterator<Item = &'a (u64, u64, Permissions)>,
+) -> Vec<(u64, u64, Permissions)> {
+    let mut pages: Vec<_> = pages.copied().collect();
+    pages.sort_unstable_by_key(|&(address, phys, _)| (phys, address));
+    pages
 }
 
 impl Places {
-    /// The touches of the same pages, where they are now.
-    pub fn touches(&self, touches: Vec<Touch>) -> Vec<Touch> {
-        let Places::Moved(moved) = self else { return touches };
-        let line =
-            |line: Line| Some(moved.get(&(line / PAGE_LINES))? * PAGE_LINES + line % PAGE_LINES);
-        touches
-            .into_iter()
-            .filter_map(|touch| Some(Touch { line: line(touch.line)?, ..touch }))
-            .collect()
+    /// The touches of the same pages, where they are now in memory.
+    pub fn touches(&self, touches: Vec<Touch>, image: &Image) -> Vec<Touch> {
+        let place = |line| match self {
+            Places::Same => Some(line).filter(|&line| image.has(line)),
+            Places::Moved(moved) => moved.line(line),
+        };
+        let at = |touch: Touch| Some(Touch { line: place(touch.line)?, ..touch });
+        touches.into_iter().filter_map(at).collect()
     }
 }

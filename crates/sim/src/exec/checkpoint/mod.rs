@@ -13,11 +13,12 @@
 //! it; caches are warmed after it, those of whichever machine goes on from it. There the run is the same, to the byte,
 //! as one that was not interrupted.
 //!
-//! A program may be in contexts of an RMC. What its node's network interfaces have under way comes to its end first,
-//! and contexts, queue pairs and positions in their rings are what is left of it. The RMC's caches begin empty.
+//! A program may be in contexts. What its node's network interfaces have under way comes to its end first; contexts,
+//! queue pairs and positions in their rings are what is left of it. The interfaces' caches begin empty.
 //!
 //! Where the memory of the machine begins and ends at the same places as before, pages keep theirs. Otherwise, as with
-//! another number of cores, they get others in the same order.
+//! another number of cores, they get others in the same order. Interfaces in tiles have places of their own for queues
+//! and segments, an RMC has none: from one kind to the other these are moved.
 
 mod check;
 mod file;

@@ -60,13 +60,15 @@ impl State {
         let in_kernel = |wrong: String| format!("kernel.{wrong}");
         let kernel = self.kernel().map_err(in_kernel)?;
         kernel.check(self.memory.end()).map_err(in_kernel)?;
-        self.device.check(self.memory.end()).map_err(|wrong| format!("device.{wrong}"))?;
+        self.device.check().map_err(|wrong| format!("device.{wrong}"))?;
         match self.ended {
             Some(at) => self.check_ended(at, cycle),
             None => self.check_threads(&kernel, cycle),
         }?;
         self.check_cores()?;
-        self.memory.check(contents, self.device.rings())
+        self.memory.check(contents, self.device.rings())?;
+        let has_queue = |address| self.memory.has_queue(address);
+        self.device.check_rings(has_queue).map_err(|wrong| format!("device.{wrong}"))
     }
 
     fn check_ended(&self, at: Cycle, cycle: Cycle) -> Checked {
@@ -99,10 +101,11 @@ impl State {
         require(cores.len() == self.turns.cores() && cores.len() <= usize::from(u16::MAX), || {
             format!("cores: has {} entries for turns of {}", cores.len(), self.turns.cores())
         })?;
+        let has_line = |line| self.memory.may_have(line);
         for (number, core) in cores.iter().enumerate() {
             let is_there = core.is_some() || self.turns.holder(number).is_none();
             require(is_there, || format!("cores[{number}]: is null, and has a thread that runs"))?;
-            let checked = core.as_ref().map_or(Ok(()), |core| core.check(self.memory.lines()));
+            let checked = core.as_ref().map_or(Ok(()), |core| core.check(has_line));
             checked.map_err(|wrong| format!("cores[{number}].{wrong}"))?;
         }
         Ok(())

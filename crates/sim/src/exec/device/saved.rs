@@ -1,7 +1,7 @@
 //! Checkpoints of the driver and of a network interface that is at rest: contexts, queue pairs with their positions,
 //! and what the driver knows of other nodes. Contents of queues and segments are in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use rackmem_abi::{CQ_ENTRY_BYTES, Status, WQ_ENTRY_BYTES};
 use rackmem_riscv::space::{PAGE, TOP};
@@ -17,14 +17,14 @@ use crate::engine::{Cycle, MOST};
 use crate::exec::ExecError;
 use crate::exec::checkpoint::{Checked, Clock, countable, require};
 use crate::exec::controller::{self, Queues, Segment};
-use crate::exec::pages::{Pages, User, image};
+use crate::exec::pages::{Pages, User, pages};
 
 /// The state of a driver.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
-    contexts: Vec<Context>,
+    pub(super) contexts: Vec<Context>,
     /// By handle.
-    queue_pairs: BTreeMap<u64, Pair>,
+    pub(super) queue_pairs: BTreeMap<u64, Pair>,
     next_handle: u64,
     ended: Vec<bool>,
     arriving: Vec<(Cycle, u16, Notice)>,
@@ -32,8 +32,8 @@ pub struct State {
 
 /// A part of the state for each context.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Context {
-    segment: Option<Segment>,
+pub(super) struct Context {
+    pub segment: Option<Segment>,
     /// The code of the status with which requests end if there is no segment.
     status: u8,
     notifications: u64,
@@ -43,12 +43,14 @@ struct Context {
 
 /// A queue pair without operations in flight.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Pair {
+pub(super) struct Pair {
     ctx_id: u16,
+    /// The core whose thread has made it.
+    pub core: u16,
     entries: u16,
     may_write: bool,
-    /// Virtual addresses of the rings, each within a page, and the index and phase of their next entries.
-    rings: [(u64, u32, bool); 2],
+    /// Virtual addresses of the rings, each without gaps in memory, and the index and phase of their next entries.
+    pub rings: [(u64, u32, bool); 2],
 }
 
 impl State {
@@ -60,13 +62,24 @@ impl State {
         })
     }
 
-    /// Checks what was read, of a node with so many bytes of memory.
-    pub fn check(&self, memory_bytes: u64) -> Checked {
+    /// Checks that all pages of its queues are some of the process.
+    pub fn check_rings(&self, is_queue: impl Fn(u64) -> bool) -> Checked {
+        for (handle, pair) in &self.queue_pairs {
+            let mut pages = pair.ring_pages();
+            require(pages.all(&is_queue), || {
+                format!("queue_pairs[{handle}]: has a queue where no page of queues is")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Checks what was read.
+    pub fn check(&self) -> Checked {
         let nodes = self.ended.len();
         for (ctx_id, context) in self.contexts.iter().enumerate() {
             let Context { segment, peers, .. } = context;
             let is_sound = segment.as_ref().is_none_or(|&Segment { address, bytes }| {
-                (address | bytes) % PAGE == 0 && address < TOP && bytes <= memory_bytes
+                (address | bytes) % PAGE == 0 && address < TOP && bytes < TOP
             });
             require(is_sound && peers.len() == nodes, || {
                 format!("contexts[{ctx_id}]: has no such segment, or other nodes than {nodes}")
@@ -103,29 +116,30 @@ impl State {
 
 impl Pair {
     /// Bytes of the work and of the completion queue.
-    fn ring_bytes(&self) -> [u64; 2] {
+    pub fn ring_bytes(&self) -> [u64; 2] {
         [WQ_ENTRY_BYTES, CQ_ENTRY_BYTES].map(|entry| u64::from(self.entries) * entry as u64)
     }
 
-    /// Whether its size is one, its rings are within pages and its positions within its rings.
+    /// Virtual addresses of the pages of its rings.
+    fn ring_pages(&self) -> impl Iterator<Item = u64> {
+        let rings = self.rings.iter().zip(self.ring_bytes());
+        rings.flat_map(|(&(address, ..), bytes)| pages(address, bytes))
+    }
+
+    /// Whether its size is one, its rings have addresses and its positions are within its rings.
     fn is_sound(&self) -> bool {
         let entries = u64::from(self.entries);
-        let bytes = self.ring_bytes();
-        let is_ring = |(&(address, index, _), bytes): (&(u64, u32, bool), u64)| {
-            let is_place = address % BLOCK_BYTES == 0 && address % PAGE + bytes <= PAGE;
-            is_place && u64::from(index) < entries
+        let is_ring = |&(address, index, _): &(u64, u32, bool)| {
+            address % BLOCK_BYTES == 0 && address < TOP && u64::from(index) < entries
         };
         let is_size = entries.is_power_of_two() && entries <= MOST_ENTRIES;
-        is_size && self.rings.iter().zip(bytes).all(is_ring)
+        is_size && self.rings.iter().all(is_ring)
     }
 }
 
 impl Device {
-    /// Its state, if the network interface has nothing under way.
-    ///
-    /// # Errors
-    /// There is another network interface than an RMC, and the program uses it.
-    pub fn state(&self, pages: &Pages, chip: &mut Chip) -> Result<State, String> {
+    /// Its state; the network interface has nothing under way.
+    pub fn state(&self, pages: &Pages, chip: &mut Chip) -> State {
         let mut state = State {
             contexts: vec![],
             queue_pairs: BTreeMap::new(),
@@ -134,15 +148,10 @@ impl Device {
             arriving: vec![],
         };
         if self.is_unused() {
-            return Ok(state);
-        }
-        if !matches!(chip.ni, Ni::Sonuma(_)) {
-            let why = "has a part in a context of network interfaces in tiles: take a checkpoint before that, or on a \
-                       machine with ni.placement = \"sonuma\"";
-            return Err(why.to_owned());
+            return state;
         }
         for (ctx_id, (segment, peers)) in (0..).zip(self.joined.iter().zip(&self.peers)) {
-            let status = pages.driver.status(ctx_id, image(chip)).unwrap_or(Status::NoContext);
+            let status = controller::status(ctx_id, pages, chip).unwrap_or(Status::NoContext);
             state.contexts.push(Context {
                 segment: *segment,
                 status: status as u8,
@@ -154,18 +163,18 @@ impl Device {
             let (config, cursors) = controller::position(queues, chip)?;
             let ring = |at: usize| (queues.addresses[at], cursors[at].index, cursors[at].phase);
             let may_write = config.rights == Rights::ReadWrite;
-            let (entries, rings) = (config.size as u16, [ring(0), ring(1)]);
-            Some((handle, Pair { ctx_id: *ctx_id, entries, may_write, rings }))
+            let (core, entries, rings) = (queues.core, config.size as u16, [ring(0), ring(1)]);
+            Some((handle, Pair { ctx_id: *ctx_id, core, entries, may_write, rings }))
         });
         state.queue_pairs = pairs.collect();
         (state.ended, state.arriving) = (self.ended.clone(), self.arriving.clone());
-        Ok(state)
+        state
     }
 
     /// Goes on from a state, whose memory is at these places.
     ///
     /// # Errors
-    /// The machine has no RMC, or fewer contexts or queue pairs; or nothing like this was ever saved.
+    /// The machine has fewer contexts or queue pairs, or other nodes; or nothing like this was ever saved.
     pub fn restore(
         &mut self,
         state: State,
@@ -175,15 +184,16 @@ impl Device {
         if !state.is_used() {
             return Ok(());
         }
-        if !matches!(user.chip.ni, Ni::Sonuma(_)) {
-            return Err(ExecError::Machine(
-                "ni.placement: the checkpoint has a part in a context of an RMC, and goes on where this is \"sonuma\""
-                    .to_owned(),
-            ));
+        if !matches!(user.chip.ni, Ni::Sonuma(_) | Ni::QueuePairs(_)) {
+            let why = "ni.placement: the checkpoint has a part in a context, which this interface has not";
+            return Err(ExecError::Machine(why.to_owned()));
         }
-        if state.ended.len() != self.ended.len() {
-            let why = "device.ended: has other nodes than there are; take the checkpoint again";
-            return Err(ExecError::Checkpoint(why.to_owned()));
+        let (then, now) = (state.ended.len(), self.ended.len());
+        if then != now {
+            return Err(ExecError::Machine(format!(
+                "network.remote: a process of the checkpoint knows {then} nodes, and here there are {now}: set it as \
+                 it was, or take the checkpoint where it is \"nodes\""
+            )));
         }
         let notifications = state.contexts.iter().map(|context| context.notifications).collect();
         for (ctx_id, context) in state.contexts.into_iter().enumerate() {
@@ -228,17 +238,20 @@ impl Device {
     }
 
     /// Pages of queues, which the process has and its address space in the RMC has not.
-    pub fn queue_pages(&self) -> Vec<u64> {
-        let addresses = self.queue_pairs.values().flat_map(|(_, queues)| queues.addresses);
-        addresses.map(|address| address / PAGE * PAGE).collect()
+    pub fn queue_pages(&self) -> HashSet<u64> {
+        let queues = self.queue_pairs.values();
+        queues
+            .flat_map(|(_, queues)| queues.ranges())
+            .flat_map(|(at, bytes)| pages(at, bytes))
+            .collect()
     }
 }
 
 fn restore_pair(pair: &Pair, user: &mut User<'_>) -> Result<(u16, Queues), ExecError> {
-    let &Pair { ctx_id, entries, may_write, rings } = pair;
+    let &Pair { ctx_id, core, entries, may_write, rings } = pair;
     let rights = if may_write { Rights::ReadWrite } else { Rights::ReadOnly };
     let cursors = rings.map(|(_, index, phase)| Cursor { index, phase });
     let addresses = rings.map(|(address, ..)| address);
-    let queues = controller::reattach(ctx_id, addresses, (entries, rights), cursors, user)?;
+    let queues = controller::reattach((ctx_id, core), addresses, (entries, rights), cursors, user)?;
     Ok((ctx_id, queues))
 }

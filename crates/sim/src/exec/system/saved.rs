@@ -9,7 +9,7 @@ use crate::engine::Cycle;
 use crate::exec::ExecError;
 use crate::exec::checkpoint::{Checked, Clock, Memory, NEVER, Places, State, require};
 use crate::exec::outcome::End;
-use crate::exec::pages::User;
+use crate::exec::pages::{User, image};
 use crate::exec::turns::Turns;
 
 impl Thread {
@@ -50,7 +50,7 @@ impl System {
     /// interface has nothing under way.
     ///
     /// # Errors
-    /// The program is in contexts of network interfaces in tiles, or has a file that cannot be opened again.
+    /// The program has a file that cannot be opened again.
     pub fn save(&mut self, chip: &mut Chip) -> Result<(State, Vec<u8>), String> {
         // To look for files is nothing that the program does.
         let inputs = self.host.inputs.clone();
@@ -61,7 +61,7 @@ impl System {
         let cores = chip.tiles.iter().map(|tile| core(tile.cpu.as_ref()));
         let cores = cores.collect::<Result<Vec<_>, ()>>();
         let cores = cores.map_err(|()| "has a core that executes with timing")?;
-        let device = self.device.state(&self.pages, chip)?;
+        let device = self.device.state(&self.pages, chip);
         let (memory, contents) = Memory::save(&self.pages, &self.device, chip);
         let has_ended = self.end.is_some();
         let state = State {
@@ -110,7 +110,7 @@ impl System {
         for (number, core) in (0..).zip(state.cores).take(cores) {
             let Some(mut core) = core else { continue };
             core.fast.due = clock.cycle(core.fast.due);
-            core.fast.touches = places.touches(core.fast.touches);
+            core.fast.touches = places.touches(core.fast.touches, image(chip));
             let mut cpu = Cpu::restore(number, &self.machine, core, &mut chip.wires);
             self.record(&mut cpu);
             chip.tiles[usize::from(number)].cpu = Some(cpu);
