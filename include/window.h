@@ -86,24 +86,27 @@ static inline int64_t window_call_(uint64_t number, uint64_t first, uint64_t sec
 
 /*
  * Borrows so many bytes of a node, rounded up to pages, and maps them (DEOI, section III).
- * -12 (ENOMEM): nobody that was asked has as much left, or this node's window has not.
- * -28 (ENOSPC): no slot is left in the address mapping table. -6 (ENXIO): there is no such other
- * node. -14 (EFAULT), -22 (EINVAL).
+ * -12 (ENOMEM): nobody that was asked has as much left, or this node's window has not; so always
+ * with window.heap. -28 (ENOSPC): no slot is left in the address mapping table. -6 (ENXIO): there
+ * is no such other node. -14 (EFAULT), -22 (EINVAL).
  */
 static inline int64_t window_ask(uint64_t bytes, uint32_t lender, window_memory *out)
 {
     return window_call_(WINDOW_CALL_ASK, bytes, lender, (uint64_t)(uintptr_t)out, 0);
 }
 
-/* Borrows all that node n + 1 lends, and maps it; the same again if it is asked once more.
- * -12 (ENOMEM): others have a part of it. -22 (EINVAL): it is the heap already (window.heap). */
+/*
+ * Borrows all that node n + 1 lends, and maps it; the same again if it is asked once more, when the
+ * first call has returned. -12 (ENOMEM): others have a part of it, or this node has borrowed
+ * something else. -28 (ENOSPC), -14 (EFAULT). -22 (EINVAL): it is the heap (window.heap).
+ */
 static inline int64_t window_borrow(window_memory *out)
 {
     return window_call_(WINDOW_CALL_BORROW, (uint64_t)(uintptr_t)out, 0, 0, 0);
 }
 
 /* Maps the memory that the node lends; `node` is not set. -16 (EBUSY): an operating system has
- * borrowed a part of it for itself. */
+ * borrowed a part of it for itself. After this call none does. */
 static inline int64_t window_lent(window_memory *out)
 {
     return window_call_(WINDOW_CALL_LENT, (uint64_t)(uintptr_t)out, 0, 0, 0);

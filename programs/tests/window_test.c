@@ -7,6 +7,7 @@
 #define _DEFAULT_SOURCE
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -305,6 +306,60 @@ static int ask(const test *t, uint32_t lender)
     return program_flush(NAME);
 }
 
+/* ---- An operating system that borrows when it is short of memory ---------------------------- */
+
+enum { MAPPED = 24 };
+
+static volatile uint64_t *mapped[2][MAPPED];
+static volatile sig_atomic_t handled;
+static pthread_t first_thread;
+
+static void on_signal(int number)
+{
+    (void)number;
+    handled = handled + 1;
+}
+
+/* Maps and fills pieces, and sends a signal to the first thread each time. NULL: one is not to be had. */
+static void *map_pieces(void *argument)
+{
+    volatile uint64_t **pieces = argument;
+    for (uint64_t i = 0; i < MAPPED; i++) {
+        pieces[i] = node_own(NAME, PIECE_BYTES);
+        if (!pieces[i])
+            return NULL;
+        fill(pieces[i], PIECE_BYTES / sizeof(uint64_t), (uint64_t)(pieces - mapped[0]) + i);
+        pthread_kill(first_thread, SIGUSR1);
+    }
+    return argument;
+}
+
+static int plug(void)
+{
+    pthread_t other;
+    pthread_attr_t small;
+    sigset_t blocked;
+    void *end = NULL;
+    first_thread = pthread_self();
+    sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_signal}, NULL);
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, PIECE_BYTES);
+    if (pthread_create(&other, &small, map_pieces, mapped[1]) != 0)
+        return program_failed(NAME, "no other thread");
+    void *own_end = map_pieces(mapped[0]);
+    pthread_join(other, &end);
+    if (!own_end || !end)
+        return PROGRAM_FAILED;
+    for (uint64_t i = 0; i < 2 * MAPPED; i++)
+        if (compare("a mapped piece", mapped[i / MAPPED][i % MAPPED], PIECE_BYTES / sizeof(uint64_t), i)
+            != PROGRAM_OK)
+            return PROGRAM_FAILED;
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    if (handled < MAPPED || sigismember(&blocked, SIGUSR1))
+        return program_failed(NAME, "signals were lost, or stay blocked");
+    return passed("plug");
+}
+
 /* ---- Node 1 -------------------------------------------------------------------------------- */
 
 static int lender(const test *t)
@@ -322,13 +377,14 @@ static int lender(const test *t)
 int main(int argc, char **argv)
 {
     test t = {.llc_bytes = 2 << 20, .bytes = 32 << 10, .has_engine = true};
-    bool no_dma = false, on_heap = false;
+    bool no_dma = false, on_heap = false, plugs = false;
     uint64_t asked = WINDOW_ANY;
     const option options[] = {
         {"llc-bytes", OPTION_BYTES, &t.llc_bytes, "N", "last-level cache (2M)", 1 << 12, 1 << 30},
         {"bytes", OPTION_BYTES, &t.bytes, "N", "bytes that are written (32K)", 1 << 12, 1 << 24},
         {"heap", OPTION_FLAG, &on_heap, NULL, "the heap is borrowed (window.heap)", 0, 0},
         {"no-dma", OPTION_FLAG, &no_dma, NULL, "the machine has no DMA engine", 0, 0},
+        {"plug", OPTION_FLAG, &plugs, NULL, "the operating system borrows (window.plug_bytes)", 0, 0},
         {"ask", OPTION_NUMBER, &asked, "NODE", "all others borrow of it while they run", 0, 1 << 10},
         {0},
     };
@@ -336,6 +392,10 @@ int main(int argc, char **argv)
     int status = options_parse(&line, argc, argv);
     if (status != OPTIONS_GO_ON)
         return status;
+    if (plugs) {
+        status = program_nid() == 0 ? plug() : PROGRAM_OK;
+        return status == PROGRAM_OK ? program_flush(NAME) : status;
+    }
     if (asked != WINDOW_ANY) {
         t.own = node_own(NAME, 4 * t.llc_bytes);
         return t.own && (uint64_t)program_nid() != asked ? ask(&t, (uint32_t)asked) : PROGRAM_OK;

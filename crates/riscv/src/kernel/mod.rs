@@ -226,6 +226,9 @@ impl Kernel {
         if has_changed || has_ticked || has_stopped {
             woken.extend(self.retrying().filter(|hart| !woken.contains(hart)).collect::<Vec<_>>());
         }
+        if memory.is_deferred() {
+            return Reply { effect: Effect::Sleep { until_ns: None }, woken };
+        }
         let mut effect = self.settle(hart, state, wait, outcome);
         if matches!(effect, Effect::Return | Effect::Yield) {
             if let Some(signal) = self.signals.deliver(hart, state, memory) {

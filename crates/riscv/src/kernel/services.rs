@@ -233,4 +233,10 @@ pub trait UserMemory {
 
     /// Makes mapped pages read as zeros.
     fn discard(&mut self, address: u64, length: u64);
+
+    /// Whether [`UserMemory::map`] has failed in this call, and may not later. [`super::Kernel::call`] then ends with
+    /// [`super::Effect::Sleep`] and delivers nothing: the call is to be made again, from the state before it.
+    fn is_deferred(&self) -> bool {
+        false
+    }
 }

@@ -72,6 +72,8 @@ pub struct Lending {
     arriving: Vec<(Cycle, u16, Message)>,
     /// Memory that the operating system borrows at a time when the node's own is full; 0 = none.
     plug_bytes: u64,
+    /// Threads that wait for it.
+    short: Vec<usize>,
     descriptors: u64,
     max_payload_bytes: u64,
     /// Its address of the engine's status.
@@ -98,7 +100,8 @@ impl Lending {
             pool: Pool::new(window - bytes..window),
             requests: Requests::default(),
             arriving: Vec::new(),
-            plug_bytes: machine.window.plug_bytes,
+            plug_bytes: machine.window.plug_bytes.next_multiple_of(machine.system.page_bytes),
+            short: Vec::new(),
             descriptors: match machine.ni.placement {
                 Placement::Window => machine.window.dma_descriptors.into(),
                 _ => 0,
@@ -187,6 +190,11 @@ impl Lending {
         user: &mut User<'_>,
     ) -> Answer {
         let (now, align) = (user.chip.wires.now, user.pages.page_bytes());
+        if let Waiting::ToMap { out, .. } = waiting
+            && let Err(errno) = put(user, out, &[0; 3])
+        {
+            return Err(errno).into();
+        }
         let Some(amt) = user.chip.ni.amt() else { return Err(ENODEV).into() };
         match self.requests.begin((bytes, align), waiting, lenders, amt, now) {
             Ok(()) => Answer::Asking,
@@ -195,11 +203,30 @@ impl Lending {
         }
     }
 
-    /// Asks for more memory for the operating system, which is short of it; `false` if there is none to be had.
-    pub fn plug(&mut self, thread: usize, user: &mut User<'_>) -> bool {
+    /// Asks for more memory for the operating system, of which a thread needs so much; `false` if as much is not to be
+    /// had.
+    pub fn plug(&mut self, thread: usize, missing_bytes: u64, user: &mut User<'_>) -> bool {
         let bytes = self.plug_bytes;
-        bytes > 0
-            && self.begin(bytes, Waiting::ToRetry { thread }, self.others(), user) == Answer::Asking
+        let is_asking = !self.short.is_empty()
+            || missing_bytes <= self.most_plugged(user.chip)
+                && self.begin(bytes, Waiting::ToRetry, self.others(), user) == Answer::Asking;
+        if is_asking {
+            self.short.push(thread);
+        }
+        is_asking
+    }
+
+    /// The most that the operating system may borrow besides what it has, by its slots and its window.
+    fn most_plugged(&self, chip: &mut Chip) -> u64 {
+        let Some(amt) = chip.ni.amt() else { return 0 };
+        let taken: u64 = amt.slots().iter().map(|slot| slot.size_bytes).sum();
+        let free = amt.slots().iter().filter(|slot| slot.size_bytes == 0).count() as u64;
+        (free * self.plug_bytes).min((self.bytes - taken) / self.plug_bytes * self.plug_bytes)
+    }
+
+    /// Takes the threads that have waited for more memory.
+    pub fn take_short(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.short)
     }
 
     /// Whether the operating system may ask for more memory.
@@ -256,7 +283,7 @@ impl Lending {
 
     /// Enters what was borrowed where the chip and the operating system look for memory.
     fn settle(&mut self, (waiting, lease): &Outcome, pages: &mut Pages, chip: &mut Chip) {
-        let for_system = matches!(waiting, Waiting::ToRetry { .. });
+        let for_system = *waiting == Waiting::ToRetry;
         match lease {
             Some(Lease { block, .. }) => {
                 chip.wires.map.borrow(block.clone());
@@ -282,7 +309,7 @@ impl Lending {
         let bytes = block.end - block.start;
         let address = map(block.start, bytes, kernel, user.chip)?;
         let words = [address, bytes, lender.into()];
-        if bytes == self.bytes {
+        if bytes == self.bytes && lender == self.lender {
             self.whole = Some(words);
         }
         put(user, out, &words)

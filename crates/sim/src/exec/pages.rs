@@ -39,8 +39,10 @@ pub struct Pages {
     pub free: Vec<u64>,
     /// Memory was asked for that the node does not have.
     pub is_exhausted: bool,
-    /// A call of the program has failed for that reason.
-    pub was_short: bool,
+    /// What the latest mapping of a call would have needed more; 0 if it did not fail.
+    pub missing_bytes: u64,
+    /// Whether a call that needs more may be made again when there is more.
+    pub may_wait: bool,
     pub code_changed: bool,
     /// Translations have changed that the RMC may know.
     pub translations_changed: bool,
@@ -89,7 +91,8 @@ impl Pages {
             kept_bytes: 0,
             free: Vec::new(),
             is_exhausted: false,
-            was_short: false,
+            missing_bytes: 0,
+            may_wait: false,
             code_changed: false,
             translations_changed: false,
         }
@@ -103,7 +106,12 @@ impl Pages {
     pub fn map(&mut self, chip: &mut Chip, address: u64, length: u64, permissions: Permissions) {
         self.unmap(chip, address, length);
         for at in pages(address, length) {
-            let Some(phys) = self.frame(chip, at) else { return };
+            let Some(phys) = self.frame(chip, at) else {
+                // Borrowed memory is of no use without tables.
+                let is_enough = self.has_tables();
+                self.missing_bytes = if is_enough { address + length - at } else { u64::MAX };
+                return;
+            };
             let page = Page { phys: phys + at % self.page_bytes, permissions };
             self.set(chip, at, Some(page));
         }
@@ -194,8 +202,12 @@ impl Pages {
     }
 
     fn plugged_frame(&mut self) -> Option<u64> {
-        let has_tables = self.driver.free_bytes() >= self.page_bytes * LEVELS;
-        if has_tables { self.plugged.frame(self.page_bytes) } else { None }
+        if self.has_tables() { self.plugged.frame(self.page_bytes) } else { None }
+    }
+
+    /// Whether the node has memory for the tables on the way to a page.
+    fn has_tables(&self) -> bool {
+        self.driver.free_bytes() >= self.page_bytes * LEVELS
     }
 
     /// Enters a page, and what the RMC may do to the whole that it is a part of.
@@ -336,7 +348,6 @@ impl UserMemory for User<'_> {
         self.pages.map(self.chip, address, length, permissions);
         let fits = !std::mem::take(&mut self.pages.is_exhausted);
         if !fits {
-            self.pages.was_short = true;
             self.pages.unmap(self.chip, address, length);
         }
         fits
@@ -352,6 +363,10 @@ impl UserMemory for User<'_> {
 
     fn discard(&mut self, address: u64, length: u64) {
         self.pages.discard(self.chip, address, length);
+    }
+
+    fn is_deferred(&self) -> bool {
+        self.pages.may_wait && self.pages.missing_bytes > 0
     }
 }
 

@@ -491,15 +491,20 @@ impl System {
         } else {
             let mut user = User { pages: &mut self.pages, chip };
             let is_clock = Kernel::is_clock(hart.x[abi::A7]);
-            let can_plug = self.lending.as_ref().is_some_and(Lending::can_plug);
-            let before = can_plug.then(|| hart.clone());
-            let reply = self.kernel.call(number, &mut hart, &mut user, &mut self.host);
-            let was_short = std::mem::take(&mut self.pages.was_short);
+            user.pages.may_wait = self.lending.as_ref().is_some_and(Lending::can_plug);
+            let before = user.pages.may_wait.then(|| hart.clone());
+            let mut reply = self.kernel.call(number, &mut hart, &mut user, &mut self.host);
+            let missing_bytes = std::mem::take(&mut user.pages.missing_bytes);
+            if let Some(before) = before.filter(|_| missing_bytes > 0) {
+                if self.plug(number, missing_bytes, &before, chip) {
+                    return self.after_call(number, chip);
+                }
+                hart = before;
+                let mut user = User { pages: &mut self.pages, chip };
+                user.pages.may_wait = false;
+                reply = self.kernel.call(number, &mut hart, &mut user, &mut self.host);
+            }
             match reply.effect {
-                Effect::Return
-                    if was_short
-                        && let Some(before) = before
-                        && self.plug(number, before, chip) => {}
                 Effect::Return if is_clock => {
                     self.resume_after(self.clock_cycles, number, &hart, chip);
                 }

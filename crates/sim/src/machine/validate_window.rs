@@ -47,6 +47,9 @@ pub(super) fn window(machine: &Machine) -> Checked {
     require(plugged <= lent && plugged % PAGE_BYTES == 0, "window.plug_bytes", || {
         format!("is {plugged}, must be a multiple of {PAGE_BYTES}, at most window.lent_bytes")
     })?;
+    require(plugged == 0 || !window.heap, "window.plug_bytes", || {
+        "must be 0 with window.heap = true, which has borrowed all there is".to_owned()
+    })?;
     for (key, value) in [
         ("window.outstanding", window.outstanding),
         ("window.combining_buffers", window.combining_buffers),

@@ -110,6 +110,22 @@ fn an_operating_system_borrows_when_its_memory_is_full() {
     assert_eq!(plugged.stats["node[0].lease.refused"], 0.0);
 }
 
+/// Two threads want memory at the same time, and one of them has signals all the while.
+#[test]
+fn threads_that_wait_for_borrowed_memory_lose_no_signals() {
+    for plugged in ["64K", "256K", "2M"] {
+        let settings = [
+            ("memory.size_bytes", "6M"),
+            ("window.lent_bytes", "2M"),
+            ("window.plug_bytes", plugged),
+            ("extension.amt_slots", "64"),
+        ];
+        let outcome = run(&load("deoi-cores", &settings), 2, &["window_test", "--plug"]);
+        assert_eq!(said(&outcome), "PASS plug\n", "{plugged}");
+        assert!(outcome.stats["node[0].lease.borrowed_bytes"] > 0.0);
+    }
+}
+
 /// Where a write takes long to pack, a read of its line that came soon after it would overtake it on another channel:
 /// caches of few lines give lines back and want them again at once.
 #[test]

@@ -70,8 +70,8 @@ impl Pool {
 pub enum Waiting {
     /// A thread, for memory that it maps, which is told by filling this structure.
     ToMap { thread: usize, out: u64 },
-    /// A thread, which makes its call once more when the operating system has more memory.
-    ToRetry { thread: usize },
+    /// Threads, which make their calls once more when the operating system has more memory.
+    ToRetry,
 }
 
 /// A borrowing under way.
@@ -109,7 +109,7 @@ impl Waiting {
     fn purpose(self) -> Purpose {
         match self {
             Waiting::ToMap { .. } => Purpose::Mapped,
-            Waiting::ToRetry { .. } => Purpose::Plugged,
+            Waiting::ToRetry => Purpose::Plugged,
         }
     }
 }
@@ -197,7 +197,7 @@ mod tests {
         assert!(!pool.show());
     }
 
-    /// The slot and the lender of the last message of these requests.
+    /// The slot and the lender of the latest message of these requests.
     fn asked(requests: &Requests) -> (SlotId, u16) {
         match requests.outbox.last() {
             Some(&(_, lender, Message::Ask { slot, .. })) => (slot, lender),
@@ -209,7 +209,7 @@ mod tests {
     fn lenders_are_asked_in_turn_and_late_answers_change_nothing() {
         let mut amt = Amt::new(2, 16 * MIB, 8 * MIB);
         let mut requests = Requests::default();
-        let waiting = Waiting::ToRetry { thread: 3 };
+        let waiting = Waiting::ToRetry;
         requests.begin((MIB, 4096), waiting, vec![1, 2], &mut amt, 10).expect("a free slot");
         let (slot, first) = asked(&requests);
         assert_eq!((first, requests.refused(slot, &mut amt, 20)), (1, None));

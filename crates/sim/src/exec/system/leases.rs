@@ -35,27 +35,44 @@ impl System {
         }
     }
 
-    /// A thread goes on that has waited for borrowed memory.
+    /// Threads go on that have waited for borrowed memory.
     fn borrowed(&mut self, (waiting, lease): Outcome, chip: &mut Chip) {
-        let (Waiting::ToMap { thread, .. } | Waiting::ToRetry { thread }) = waiting;
-        let Some(Thread::Asking { hart }) = self.threads.get(thread) else { return };
-        let mut hart = hart.clone();
-        if let (Waiting::ToMap { out, .. }, Some(lending)) = (waiting, &mut self.lending) {
+        let Some(lending) = &mut self.lending else { return };
+        let Waiting::ToMap { thread, out } = waiting else {
+            let short = lending.take_short();
+            return short.into_iter().for_each(|thread| self.ask_again(thread, None, chip));
+        };
+        if self.end.is_none() {
             let mut user = User { pages: &mut self.pages, chip };
             let result = lending.map_lease(lease, out, &mut self.kernel, &mut user);
-            hart.x[abi::A0] = result.unwrap_or_else(|errno| -errno as u64);
+            self.ask_again(thread, Some(result.unwrap_or_else(|errno| -errno as u64)), chip);
         }
+    }
+
+    /// A thread that has asked goes on: with the result of its call, or by making the call again.
+    fn ask_again(&mut self, thread: usize, result: Option<u64>, chip: &mut Chip) {
+        let Some(Thread::Asking { hart }) = self.threads.get(thread) else { return };
+        let mut hart = hart.clone();
+        hart.x[abi::A0] = result.unwrap_or(hart.x[abi::A0]);
         self.resume_or_kill(thread, hart, chip);
     }
 
-    /// Has a thread wait for more memory, and then make the call again that has failed without; `false` if there is
-    /// none to be borrowed.
-    pub(super) fn plug(&mut self, number: usize, before: Hart, chip: &mut Chip) -> bool {
+    /// Has a thread wait for so much more memory, and then make its call again, from the state before; `false` if as
+    /// much is not to be borrowed.
+    pub(super) fn plug(
+        &mut self,
+        number: usize,
+        missing_bytes: u64,
+        before: &Hart,
+        chip: &mut Chip,
+    ) -> bool {
         let mut user = User { pages: &mut self.pages, chip };
-        let is_asking =
-            self.lending.as_mut().is_some_and(|lending| lending.plug(number, &mut user));
+        let is_asking = self
+            .lending
+            .as_mut()
+            .is_some_and(|lending| lending.plug(number, missing_bytes, &mut user));
         if is_asking {
-            self.leave(number, Thread::Asking { hart: Box::new(before) }, chip);
+            self.leave(number, Thread::Asking { hart: Box::new(before.clone()) }, chip);
         }
         is_asking
     }
