@@ -202,7 +202,7 @@ pub const USES: &[One] = &[
     program(2, &["tsm_share"], "tsm-sim", &[]),
     program(
         2,
-        &["tsm_arenas", "--gets=400", "--own-bytes=3M", "--borrowed-bytes=4K"],
+        &["tsm_arenas", "--gets=400", "--own-bytes=2500K", "--borrowed-bytes=4K"],
         "deoi-cores",
         &[("memory.size_bytes", "4M"), ("window.lent_bytes", "1M"), ("window.plug_bytes", "512K")],
     ),
