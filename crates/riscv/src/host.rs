@@ -298,6 +298,7 @@ impl LocalHost {
         opened
     }
 
+    /// Opens what is at a place; a folder without its entries.
     fn open_file(&mut self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
         let found = fs::metadata(path);
         if let Ok(found) = &found {
@@ -312,7 +313,7 @@ impl LocalHost {
                 Kind::Folder if mode.write || mode.create || mode.truncate => {
                     return Err(Errno::ISDIR.into());
                 }
-                Kind::Folder => return Ok(Opened::Folder(status, self.folder.entries(path)?)),
+                Kind::Folder => return Ok(Opened::Folder(status, Vec::new())),
                 Kind::Pipe if self.made.contains(path) => {
                     return match mode.create_new {
                         true => Err(io::ErrorKind::AlreadyExists.into()),
@@ -479,8 +480,10 @@ impl Host for LocalHost {
             true => self.open_again(path, mode),
             false => self.open_file(path, mode),
         };
-        if let Ok(Opened::Folder(status, entries)) = &mut opened {
-            self.folder.hide(&place, status, entries);
+        if let Ok(Opened::Folder(mut status, _)) = opened {
+            self.folder.hide(&place, &mut status);
+            let entries = self.folder.entries(&place);
+            opened = entries.map(|entries| Opened::Folder(status, entries));
         }
         if is_made && let Ok(Opened::File(file, status)) = &mut opened {
             file.set_permissions(permitted(mode.permissions))?;
@@ -502,7 +505,7 @@ impl Host for LocalHost {
         match &mut found {
             Ok(Status { kind: Kind::File, .. }) => self.note_input(&place.path, true),
             Err(_) => self.note_input(&place.path, false),
-            Ok(status) => self.folder.hide(&place, status, &mut Vec::new()),
+            Ok(status) => self.folder.hide(&place, status),
         }
         found
     }
