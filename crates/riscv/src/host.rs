@@ -4,6 +4,7 @@ mod folder;
 mod libraries;
 mod names;
 mod numbers;
+mod open;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -331,7 +332,7 @@ impl LocalHost {
                 _ => {}
             }
         }
-        let file = open_on_host(path, mode).map_err(|error| self.too_many(error))?;
+        let file = open::open_place(path, mode).map_err(|error| self.too_many(error))?;
         if mode.write && (mode.truncate || found.is_err()) {
             self.made.insert(path.to_owned());
         }
@@ -350,22 +351,6 @@ fn permits(permissions: u32, mode: OpenMode) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::ErrorKind::PermissionDenied.into()),
     }
-}
-
-/// Opens a file of the host.
-fn open_on_host(path: &Path, mode: OpenMode) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .read(mode.read)
-        .write(mode.write && !mode.append)
-        .append(mode.write && mode.append)
-        .truncate(mode.write && mode.truncate && !mode.append)
-        .create(mode.write && mode.create)
-        .create_new(mode.write && mode.create_new)
-        .open(path)?;
-    if mode.write && mode.truncate && mode.append {
-        file.set_len(0)?;
-    }
-    Ok(file)
 }
 
 /// Whether C libraries and language runtimes look there by themselves: no reason for a warning.
@@ -543,10 +528,10 @@ impl Host for LocalHost {
         }
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         if mode.truncate && !mode.write {
-            open_on_host(&path, OpenMode { read: false, write: true, ..mode })?;
+            open::open(&path, OpenMode { read: false, write: true, ..mode })?;
         }
         let mode = OpenMode { create: false, create_new: false, ..mode };
-        open_on_host(&path, mode).map_err(|error| self.too_many(error))
+        open::open(&path, mode).map_err(|error| self.too_many(error))
     }
 
     fn permit(&mut self, name: &str, file: &File, permissions: u32) -> io::Result<()> {
