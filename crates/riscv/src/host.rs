@@ -4,6 +4,7 @@ mod folder;
 mod libraries;
 mod names;
 mod numbers;
+mod open;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -298,6 +299,7 @@ impl LocalHost {
         opened
     }
 
+    /// Opens what is at a place; a folder without its entries.
     fn open_file(&mut self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
         let found = fs::metadata(path);
         if let Ok(found) = &found {
@@ -312,7 +314,7 @@ impl LocalHost {
                 Kind::Folder if mode.write || mode.create || mode.truncate => {
                     return Err(Errno::ISDIR.into());
                 }
-                Kind::Folder => return Ok(Opened::Folder(status, self.folder.entries(path)?)),
+                Kind::Folder => return Ok(Opened::Folder(status, Vec::new())),
                 Kind::Pipe if self.made.contains(path) => {
                     return match mode.create_new {
                         true => Err(io::ErrorKind::AlreadyExists.into()),
@@ -330,7 +332,7 @@ impl LocalHost {
                 _ => {}
             }
         }
-        let file = open_on_host(path, mode).map_err(|error| self.too_many(error))?;
+        let file = open::open_place(path, mode).map_err(|error| self.too_many(error))?;
         if mode.write && (mode.truncate || found.is_err()) {
             self.made.insert(path.to_owned());
         }
@@ -349,22 +351,6 @@ fn permits(permissions: u32, mode: OpenMode) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::ErrorKind::PermissionDenied.into()),
     }
-}
-
-/// Opens a file of the host.
-fn open_on_host(path: &Path, mode: OpenMode) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .read(mode.read)
-        .write(mode.write && !mode.append)
-        .append(mode.write && mode.append)
-        .truncate(mode.write && mode.truncate && !mode.append)
-        .create(mode.write && mode.create)
-        .create_new(mode.write && mode.create_new)
-        .open(path)?;
-    if mode.write && mode.truncate && mode.append {
-        file.set_len(0)?;
-    }
-    Ok(file)
 }
 
 /// Whether C libraries and language runtimes look there by themselves: no reason for a warning.
@@ -479,8 +465,10 @@ impl Host for LocalHost {
             true => self.open_again(path, mode),
             false => self.open_file(path, mode),
         };
-        if let Ok(Opened::Folder(status, entries)) = &mut opened {
-            self.folder.hide(&place, status, entries);
+        if let Ok(Opened::Folder(mut status, _)) = opened {
+            self.folder.hide(&place, &mut status);
+            let entries = self.folder.entries(&place);
+            opened = entries.map(|entries| Opened::Folder(status, entries));
         }
         if is_made && let Ok(Opened::File(file, status)) = &mut opened {
             file.set_permissions(permitted(mode.permissions))?;
@@ -502,7 +490,7 @@ impl Host for LocalHost {
         match &mut found {
             Ok(Status { kind: Kind::File, .. }) => self.note_input(&place.path, true),
             Err(_) => self.note_input(&place.path, false),
-            Ok(status) => self.folder.hide(&place, status, &mut Vec::new()),
+            Ok(status) => self.folder.hide(&place, status),
         }
         found
     }
@@ -540,10 +528,10 @@ impl Host for LocalHost {
         }
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         if mode.truncate && !mode.write {
-            open_on_host(&path, OpenMode { read: false, write: true, ..mode })?;
+            open::open(&path, OpenMode { read: false, write: true, ..mode })?;
         }
         let mode = OpenMode { create: false, create_new: false, ..mode };
-        open_on_host(&path, mode).map_err(|error| self.too_many(error))
+        open::open(&path, mode).map_err(|error| self.too_many(error))
     }
 
     fn permit(&mut self, name: &str, file: &File, permissions: u32) -> io::Result<()> {

@@ -172,19 +172,19 @@ impl Folder {
         }
     }
 
-    /// Takes from a folder that only leads to others all that is the host's matter, and what is beside them.
-    pub(super) fn hide(&self, place: &Place, status: &mut Status, entries: &mut Vec<Entry>) {
-        if status.kind != Kind::Folder || !self.is_way(place) {
-            return;
+    /// Takes from the status of a folder that only leads to others all that is the host's matter.
+    pub(super) fn hide(&self, place: &Place, status: &mut Status) {
+        if status.kind == Kind::Folder && self.is_way(place) {
+            (status.permissions, status.links) = (0o755, 2);
         }
-        (status.permissions, status.links) = (0o755, 2);
-        entries.retain(|entry| {
-            let path = place.path.join(&entry.name);
-            match &self.libraries {
-                Some(libraries) if place.is_library => libraries.shows(&path),
-                _ => self.is_allowed(&path) || self.ways.contains(&path),
-            }
-        });
+    }
+
+    /// Whether programs see what is at `path` in a folder that only leads to others.
+    fn shows(&self, folder: &Place, path: &Path) -> bool {
+        match &self.libraries {
+            Some(libraries) if folder.is_library => libraries.shows(path),
+            _ => self.is_allowed(path) || self.ways.contains(path),
+        }
     }
 
     /// The parts of a name; that of the run's folder is replaced by its place.
@@ -249,14 +249,23 @@ impl Folder {
         name.is_ok_and(|name| self.is_in_root(&name))
     }
 
-    /// The entries of a folder, in the order of their names.
-    pub(super) fn entries(&self, path: &Path) -> io::Result<Vec<Entry>> {
+    /// The entries of a folder that a program sees, in the order of their names. Others get no numbers, which would
+    /// otherwise depend on what is beside the program's files.
+    pub(super) fn entries(&self, folder: &Place) -> io::Result<Vec<Entry>> {
+        let is_way = self.is_way(folder);
         let mut found = Vec::new();
-        for entry in fs::read_dir(path)? {
+        for entry in fs::read_dir(&folder.path)? {
             let entry = entry?;
+            if is_way && !self.shows(folder, &entry.path()) {
+                continue;
+            }
             // Programs say names in UTF-8, so others are out of their reach.
-            if let Ok(name) = entry.file_name().into_string() {
-                found.push((name, entry.metadata()?));
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            match entry.metadata() {
+                Ok(metadata) => found.push((name, metadata)),
+                // It has been removed since.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
             }
         }
         found.sort_by(|(a, _), (b, _)| a.cmp(b));

@@ -112,9 +112,10 @@ pub(super) fn is_probed(name: &str) -> bool {
 pub(super) fn open(path: &str, facts: &Facts<'_>) -> Option<Made> {
     let text = |text: String| Some(Made::Text(text.into_bytes()));
     let path = &first_name(path)[..];
-    if let Some(descriptor) = path.strip_prefix("/proc/self/fd/") {
-        let descriptor = descriptor.parse().ok()?;
-        return facts.descriptors.contains(&descriptor).then_some(Made::Descriptor(descriptor));
+    if let Some(name) = path.strip_prefix("/proc/self/fd/") {
+        // Each has one name, without a sign or zeros before it.
+        let mut descriptors = facts.descriptors.iter();
+        return descriptors.find(|it| it.to_string() == name).map(|&it| Made::Descriptor(it));
     }
     match path {
         "/dev/null" => Some(Made::Null),

@@ -190,6 +190,23 @@ fn numbers_of_files_do_not_depend_on_the_host() {
 }
 
 #[test]
+fn hidden_files_get_no_numbers() {
+    let mut rig = Rig::new();
+    let top = rig.all.path().canonicalize().expect("it is there");
+    fs::create_dir_all(top.join("data")).expect("the folder is ours");
+    for name in ["data/hidden", "data/other", "data/seen"] {
+        fs::write(top.join(name), name).expect("the folder is ours");
+    }
+    let (folder, seen) = (top.join("data"), top.join("data/seen"));
+    rig.host.allow(&seen).expect("it is there");
+    assert_eq!(rig.text(&folder.display().to_string()).expect("it leads there"), "seen");
+    let mut number = |name: &str| rig.host.status(name, true).expect("it is there").inode;
+    let numbers = [&folder, &seen].map(|path| number(&path.display().to_string()));
+    assert_eq!(numbers, [1, 2]);
+    assert_eq!(number("/rackmem/in"), 3, "whatever is beside the files");
+}
+
+#[test]
 fn the_machine_is_the_models() {
     if !have(&[GCC]) {
         return;

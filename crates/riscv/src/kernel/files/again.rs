@@ -27,6 +27,8 @@ impl Files {
                 let again = context.host.reopen(file.name(), file, names::mode(flags, 0))?;
                 Open::File(Regular::Disk(OnDisk::new(file.name(), again)))
             }
+            // The same file, even if another one has its name now.
+            Open::Path(name) if flags & PATH != 0 => Open::Path(name.clone()),
             Open::Path(_) if status.kind == Kind::Link && flags & PATH == 0 => {
                 return Err(Errno::LOOP);
             }

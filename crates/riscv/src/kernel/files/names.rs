@@ -100,7 +100,12 @@ impl Files {
                 let is_memory =
                     |open: &Open| matches!(open, Open::File(file) if file.is_in_memory());
                 if is_memory(&self.table.any_file(descriptor)?.open) {
-                    return self.table.duplicate(descriptor, 0);
+                    if flags & DIRECTORY != 0 {
+                        return Err(Errno::NOTDIR);
+                    }
+                    let copy = self.table.duplicate(descriptor, 0)?;
+                    self.table.slot(copy)?.close_on_exec = flags & CLOEXEC != 0;
+                    return Ok(copy);
                 }
                 self.open_again(context, descriptor, flags)?
             }

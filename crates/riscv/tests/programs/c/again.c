@@ -104,6 +104,12 @@ static void others(void)
     said("its end", read(ends[0], bytes, 1));
     opened("event", again(eventfd(0, 0), O_RDWR));
     opened("epoll", again(epoll_create1(0), O_RDWR));
+    int memory = memfd_create("memory", 0);
+    opened("no folder", again(memory, O_RDWR | O_DIRECTORY));
+    said("closed on exec", fcntl(again(memory, O_RDWR | O_CLOEXEC), F_GETFD));
+    said("not closed", fcntl(again(memory, O_RDWR), F_GETFD));
+    opened("another name", open("/proc/self/fd/00", O_RDONLY));
+    opened("a sign", open("/proc/self/fd/+0", O_RDONLY));
     opened("null", again(open("/dev/null", O_RDONLY), O_WRONLY));
     said("to null", write(again(open("/dev/null", O_RDONLY), O_WRONLY), "x", 1));
     int version = open("/proc/version", O_RDONLY);
@@ -169,6 +175,12 @@ static void without_content(void)
     said("its text", readlinkat(link, "", bytes, sizeof bytes));
     puts(bytes);
     opened("to follow", again(link, O_RDONLY));
+    int same = again(link, O_PATH);
+    unlink("link");
+    said("the same link", fstat(same, &status));
+    printf("is one %d\n", S_ISLNK(status.st_mode));
+    said("once more", again(link, O_PATH | O_CLOEXEC) >= 0);
+    symlink("readable", "link");
     said("followed", fstat(open("link", O_PATH), &status));
     printf("is one %d\n", S_ISLNK(status.st_mode));
 }
