@@ -62,7 +62,7 @@ pub struct Lending {
     window: u64,
     lent: u64,
     bytes: u64,
-    /// What it has been told of the memory that node `n + 1` lends, once it has all of it.
+    /// Address, bytes and node of the memory that node `n + 1` lends, once this node has borrowed all of it.
     whole: Option<[u64; 3]>,
     /// The process's own address for what it lends, once it has asked.
     lent_at: Option<u64>,
@@ -244,7 +244,7 @@ impl Lending {
         self.arriving.iter().map(|&(at, ..)| at).min()
     }
 
-    /// What is to leave for other nodes: when, to whom.
+    /// Takes the messages for other nodes, each with the cycle in which it leaves and its receiver.
     pub fn take_messages(&mut self) -> Vec<(Cycle, u16, Message)> {
         std::mem::take(&mut self.requests.outbox)
     }

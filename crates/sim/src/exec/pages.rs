@@ -39,7 +39,7 @@ pub struct Pages {
     pub free: Vec<u64>,
     /// Memory was asked for that the node does not have.
     pub is_exhausted: bool,
-    /// What the latest mapping of a call would have needed more; 0 if it did not fail.
+    /// Bytes that were missing for the latest mapping that failed; 0: none has failed in this call.
     pub missing_bytes: u64,
     /// Whether a call that needs more may be made again when there is more.
     pub may_wait: bool,

@@ -19,7 +19,7 @@ pub enum Message {
     Refused { slot: SlotId },
 }
 
-/// What borrowed memory is for.
+/// The use of borrowed memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A program maps it. The lender's own program may see it, too.
@@ -28,10 +28,10 @@ pub enum Purpose {
     Plugged,
 }
 
-/// What a node lends.
+/// The memory that a node lends.
 #[derive(Clone, Debug)]
 pub struct Pool {
-    /// What nobody has yet.
+    /// The part that no borrower has.
     free: Range<u64>,
     /// Whether a program of this node sees it.
     is_seen: bool,
@@ -65,7 +65,7 @@ impl Pool {
     }
 }
 
-/// What waits for a lender's answer.
+/// Threads that wait for a lender's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// A thread, for memory that it maps, which is told by filling this structure.

@@ -18,7 +18,7 @@ impl System {
         self.next_timer = Some(self.next_timer.map_or(at, |next| next.min(at)));
     }
 
-    /// What is to leave for other nodes' operating systems.
+    /// Takes the messages for other nodes' operating systems, each with the cycle in which it leaves and its receiver.
     pub fn take_messages(&mut self) -> Vec<(Cycle, u16, Message)> {
         self.lending.as_mut().map_or_else(Vec::new, Lending::take_messages)
     }
