@@ -337,6 +337,11 @@ fn attach_to_tile(
     chip: &mut Chip,
 ) -> Result<(Id, [u64; 2])> {
     let places = places_in_tile(core, &chip.wires.layout);
+    let [wq, cq] = places;
+    // The completion queue follows: more entries than `ni.wq_entries` would lie in it.
+    if u64::from(entries) * WQ_ENTRY_BYTES as u64 > cq - wq {
+        return Err(ENOSPC);
+    }
     let Chip { wires, tiles, ni, .. } = chip;
     let Ni::QueuePairs(ni) = ni else { return Err(ENODEV) };
     match ni.attach(core, (u32::from(entries), rights), cursors, tiles, wires) {

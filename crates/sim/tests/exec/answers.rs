@@ -58,6 +58,15 @@ fn racks_of_manycore_ni_do_as_well() {
     }
 }
 
+/// A longer work queue than an interface in a tile has would lie in the completion queue behind it.
+#[test]
+fn a_queue_pair_is_no_longer_than_its_interface_has_room_for() {
+    let settings = [&RACK_OF_CHIPS[..], &SMALL_MESH, &[("ni.wq_entries", "8")]].concat();
+    let outcome = run(&load("manycore-ni", &settings), 2, &["hello"]);
+    let why = b"no queue pair of 64 entries: No space left on device\n";
+    assert!(outcome.nodes.iter().any(|node| node.stderr.ends_with(why)));
+}
+
 /// Bytes a second of a stream of messages of 4 KB that the receiver pulls.
 fn streamed(more: &[&str]) -> f64 {
     let args = ["netpipe", "--sizes=4096", "--seconds=0.00001", "--threshold=0", "--json"];
