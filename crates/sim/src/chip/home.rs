@@ -86,23 +86,29 @@ impl Home {
         self.llc.capacity()
     }
 
-    /// Fills the bank with blocks of the workload's footprint, as it would be after a long run: one
-    /// half read for other nodes, the other half written for this one.
+    /// Fills the bank as a long run would: with blocks of the workload's footprint, one half read for other nodes, the
+    /// other half written for this one, and with those of the queues, which every lap uses again.
     pub fn warm(&mut self, footprint_lines: u64, random: &mut Random, wires: &Wires) {
-        let homes = u64::from(wires.layout.homes);
+        let (number, homes) = (u64::from(self.number), u64::from(wires.layout.homes));
         let share = footprint_lines / homes;
-        if share == 0 {
-            return;
-        }
-        for _ in 0..self.llc.capacity() {
+        let blocks = if share == 0 { 0 } else { self.llc.capacity() };
+        for _ in 0..blocks {
             let dirty = random.below(2) == 0;
             let base = if dirty { BUFFER_LINE } else { SEGMENT_LINE };
-            let line = base + random.below(share) * homes + u64::from(self.number);
-            let index = wires.layout.index_at_home(line);
-            if self.llc.find(index, line).is_none() {
-                let entry = self.llc.victim(index, |_, _| true).expect("a set has a way");
-                self.llc.fill(entry, line, dirty);
-            }
+            let line = base + random.below(share) * homes + number;
+            self.warm_block(line, dirty, wires);
+        }
+        let queues = if wires.layout.has_queue_pairs() { wires.layout.queue_lines() } else { 0 };
+        for line in (number..queues).step_by(usize::from(wires.layout.homes)) {
+            self.warm_block(line, true, wires);
+        }
+    }
+
+    fn warm_block(&mut self, line: Line, dirty: bool, wires: &Wires) {
+        let index = wires.layout.index_at_home(line);
+        if self.llc.find(index, line).is_none() {
+            let entry = self.llc.victim(index, |_, _| true).expect("a set has a way");
+            self.llc.fill(entry, line, dirty);
         }
     }
 

@@ -1,6 +1,9 @@
 //! The places of everything: homes, controllers and RRPPs by address; endpoints of the network on chip by
 //! part.
 
+use rackmem_abi::{Packet, Request};
+
+use super::message::NetPacket;
 use super::ni::{Places, Side};
 use crate::coherence::Party;
 use crate::machine::Machine;
@@ -150,6 +153,21 @@ impl Layout {
         }
     }
 
+    /// The unit at the edge that a packet between chips goes to: the RRPP's whose home is nearest, or that of the RCP.
+    pub fn unit_of_packet(&self, packet: &NetPacket) -> u16 {
+        let NetPacket { packet, engine, .. } = packet;
+        match packet {
+            Packet::Request(Request { header, .. }) => self.rrpp_of_offset(header.offset),
+            Packet::Reply(_) if self.engines_in_tiles() => self.unit_of_tile(*engine),
+            Packet::Reply(_) => *engine,
+        }
+    }
+
+    /// The RRPP of requests for an offset in the segment.
+    pub fn rrpp_of_offset(&self, offset: u64) -> u16 {
+        self.rrpp_of(SEGMENT_LINE + offset / BLOCK_BYTES)
+    }
+
     /// The unit at the edge that serves a tile: its row's, or that of its column's LLC tile.
     #[inline]
     pub fn unit_of_tile(&self, tile: u16) -> u16 {
@@ -254,6 +272,11 @@ impl Layout {
     /// The queue pair that a block of the queues belongs to.
     pub fn owner_of(&self, line: Line) -> u16 {
         (line / self.queue_lines) as u16
+    }
+
+    /// Whether cores have queue pairs, which frontends of the interfaces serve.
+    pub fn has_queue_pairs(&self) -> bool {
+        self.places.frontends.is_some()
     }
 
     /// Blocks of all queues together; they begin at block 0.

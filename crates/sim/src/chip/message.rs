@@ -6,10 +6,10 @@ use rackmem_rmc::Work;
 use super::block::Block;
 use super::device_port;
 use super::layout::{BLOCK_BYTES, Line, Part};
-use super::link::Freight;
 use crate::coherence::{Message, Party};
 use crate::engine::Cycle;
 use crate::scratchpad::{self, Class};
+use crate::sonuma::Lane;
 use crate::window;
 
 /// Virtual networks: each waits for later ones only, the last one for the first, so there is no
@@ -33,11 +33,16 @@ pub struct NetPacket {
     pub packet: Packet,
     /// The RGP of the source that sent the request: its reply goes there.
     pub engine: u16,
-    /// Of a reply: when the RRPP got the request, and when it had done with it.
+    /// Of a request that has come, and of its reply: when it came to the chip, and when the RRPP had done with it.
     pub served: (Cycle, Cycle),
 }
 
 impl NetPacket {
+    /// A packet of a node with one RMC.
+    pub const fn of(packet: Packet) -> NetPacket {
+        NetPacket { packet, engine: 0, served: (0, 0) }
+    }
+
     /// A request of this RGP.
     pub const fn request(request: Request, engine: u16) -> NetPacket {
         NetPacket { packet: Packet::Request(request), engine, served: (0, 0) }
@@ -138,16 +143,18 @@ pub enum Payload {
     },
     /// From the link of a window, or from its DMA engine.
     Tlp(window::packet::Packet),
-    /// From an RGP to the router, or back from it.
+    /// Between chips, from an RGP to the router, or back from it.
     Net(NetPacket),
     /// Between cache-integrated network interfaces.
     Scratchpad(scratchpad::Packet),
-    /// From another node to the fabric interface of an RMC.
-    Freight {
+    /// From another node to a fabric interface: a place in its buffer for packets of this node is free again.
+    Credit {
+        /// Number of the interface, which is that of the one that sent it.
+        link: u16,
         /// Number of the node that sent it.
         from: u16,
-        /// A packet, or a credit for one.
-        freight: Freight,
+        /// The lane of the packet that was there.
+        lane: Lane,
     },
     /// From the RGP frontend to the backend: a checked WQ entry.
     Work {
@@ -184,11 +191,12 @@ impl NetPacket {
 }
 
 impl Payload {
-    /// What comes back from a mirror at the other end of the cable.
+    /// What comes back of this, for node `to`, from a mirror at the other end of the cable.
     #[must_use]
-    pub fn reflected(self) -> Payload {
+    pub fn reflected(self, to: u16) -> Payload {
         match self {
             Payload::Net(packet) => Payload::Net(packet.reflected()),
+            Payload::Credit { link, lane, .. } => Payload::Credit { link, from: to, lane },
             other => other,
         }
     }

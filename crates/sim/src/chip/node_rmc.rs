@@ -5,7 +5,7 @@ use super::block::Block;
 use super::cache::{CacheSpec, PrivateCache};
 use super::layout::{BLOCK_BYTES, Layout, Line, Part};
 use super::link::Link;
-use super::message::Payload;
+use super::message::{NetPacket, Payload};
 use super::ni::{Interface, Placement, Places, Side, Timer};
 use super::tile::Tile;
 use super::wires::{Event, Wires};
@@ -14,7 +14,7 @@ use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::sonuma::driver::Driver;
 use crate::sonuma::memory::Words;
-use crate::sonuma::{L1, Rmc};
+use crate::sonuma::{L1, Lane, Rmc};
 use crate::statistics::Simulated;
 
 /// Its part, by the name of its L1.
@@ -62,7 +62,7 @@ impl Interface for NodeRmc {
     fn new(nid: u16, nodes: u16, machine: &Machine, layout: &Layout) -> NodeRmc {
         let mut l1 = PrivateCache::new(&CacheSpec::of_core(PART, machine));
         l1.report_lost();
-        let link = Link::new(nodes, machine.network.credits, machine.rmc.lane_credits);
+        let link = Link::new(0, nodes, machine.link_credits(), machine.rmc.lane_credits);
         let spec = machine.rmc_spec();
         let first = layout.queue_lines() * BLOCK_BYTES;
         let registers = Driver::registers_of(&spec, first, machine.system.contexts);
@@ -78,7 +78,8 @@ impl Interface for NodeRmc {
         wires.ni_now = true;
         match payload {
             Payload::Coherence { line, message, .. } => self.coherence(line, message, wires),
-            Payload::Freight { from, freight } => self.link.receive(from, freight),
+            Payload::Net(packet) => self.link.receive(packet, wires.now),
+            Payload::Credit { from, lane, .. } => self.link.credit(from, lane),
             other => panic!("an RMC got {other:?}"),
         }
     }
@@ -89,10 +90,10 @@ impl Interface for NodeRmc {
 
     fn tick(&mut self, wires: &mut Wires) {
         let now = wires.now;
-        if let Some(lane) = self.link.depart(wires) {
-            self.rmc.credit(lane);
+        if let Some((_, NetPacket { packet, .. })) = self.link.depart(wires) {
+            self.rmc.credit(Lane::of(&packet));
         }
-        while let Some(packet) = self.link.next_arrival(wires) {
+        while let Some(NetPacket { packet, .. }) = self.link.next_arrival(wires) {
             self.rmc.deliver(packet);
         }
         self.rmc.tick(now, &mut View { l1: &mut self.l1, wires }, &mut self.link);

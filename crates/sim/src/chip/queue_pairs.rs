@@ -187,7 +187,7 @@ impl Interface for QueuePairs {
         QueuePairs {
             placement,
             ni_caches: (0..ni_caches).map(|n| NiCache::new(n, nodes, machine, layout)).collect(),
-            backends: Backends::new(nid, machine, layout),
+            backends: Backends::new(nid, nodes, machine, layout),
         }
     }
 
@@ -234,6 +234,10 @@ impl Interface for QueuePairs {
             }
             _ => self.backends.happen(timer, wires),
         }
+    }
+
+    fn tick(&mut self, wires: &mut Wires) {
+        self.backends.tick(wires);
     }
 
     fn changed(&mut self, line: Line, tiles: &mut [Tile], wires: &mut Wires) {

@@ -333,17 +333,20 @@ impl Rmc {
 
     fn transmit(&mut self, request: NetRequest, wires: &mut Wires) {
         let packet = NetPacket::request(request, self.number);
-        let in_tile = wires.layout.engines_in_tiles();
-        if let Some(read) = self.read_of(request.header.tid) {
-            let mark = if in_tile { Mark::FrontendDone } else { Mark::Out };
-            wires.probe.mark(read, mark, wires.now);
-        }
-        if in_tile {
+        if wires.layout.engines_in_tiles() {
+            if let Some(read) = self.read_of(request.header.tid) {
+                wires.probe.mark(read, Mark::FrontendDone, wires.now);
+            }
             let port = Part::Port(wires.layout.unit_of_tile(self.number));
             wires.send(self.part(), port, Payload::Net(packet));
         } else {
             wires.depart(packet);
         }
+    }
+
+    /// Replies that wait for room.
+    pub fn waiting_replies(&self) -> usize {
+        self.replies.len()
     }
 
     /// Asks for the blocks in which the operands of a request are.

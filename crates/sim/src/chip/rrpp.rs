@@ -33,7 +33,7 @@ struct Access {
     engine: u16,
 }
 
-/// An RRPP. It keeps nothing of a request but its accesses under way.
+/// An RRPP. It keeps nothing of a request but its place among those under way.
 #[derive(Clone, Debug)]
 pub struct Rrpp {
     number: u16,
@@ -46,6 +46,8 @@ pub struct Rrpp {
     /// The next request is for this block, which is being accessed.
     blocked_by: Option<Line>,
     capacity: usize,
+    /// Replies that have not left the chip, and keep the places of their requests.
+    unsent: usize,
     request_cycles: u64,
     reply_cycles: u64,
     replies: u64,
@@ -63,6 +65,7 @@ impl Rrpp {
             accesses: Vec::new(),
             lines: Vec::new(),
             blocked_by: None,
+            unsent: 0,
             capacity: machine.ni.rrpp_transactions as usize,
             request_cycles: u64::from(machine.ni.rrpp_request_cycles),
             reply_cycles: u64::from(machine.ni.rrpp_reply_cycles),
@@ -90,18 +93,25 @@ impl Rrpp {
         self.contexts.lookup(ctx_id).err()
     }
 
-    /// The head of a request has come from the network; its tail will have in cycle `tail_at`.
-    pub fn receive(&mut self, request: NetRequest, engine: u16, tail_at: Cycle, wires: &mut Wires) {
+    /// The head of a request has come from its link, and was at the chip in cycle `at`; its tail will have in
+    /// cycle `tail_at`.
+    pub fn receive(
+        &mut self,
+        request: NetRequest,
+        engine: u16,
+        [at, tail_at]: [Cycle; 2],
+        wires: &mut Wires,
+    ) {
         wires.counts.rrpp_requests += 1;
         // The stages need the header alone, the access that they begin has the data with it.
         let ready_at = (wires.now + self.request_cycles.max(1)).max(tail_at);
-        self.arrived.push_back(Arrived { at: wires.now, ready_at, request, engine });
+        self.arrived.push_back(Arrived { at, ready_at, request, engine });
         wires.wheel.at(ready_at, pump(Part::Port(self.number)));
     }
 
     /// Begins the next memory access if the port has room; whether there was one to begin.
     pub fn access(&mut self, wires: &mut Wires) -> bool {
-        if self.accesses.len() >= self.capacity || !wires.port_has_room(self.part(), VNET_REQUEST) {
+        if self.is_full() || !wires.port_has_room(self.part(), VNET_REQUEST) {
             return false;
         }
         match self.arrived.front() {
@@ -140,8 +150,25 @@ impl Rrpp {
     /// The cycle in which the next request will want the port, if any will and may.
     pub fn wants_port(&self) -> Option<Cycle> {
         let next = self.arrived.front()?;
-        let may = self.accesses.len() < self.capacity && self.blocked_by.is_none();
+        let may = !self.is_full() && self.blocked_by.is_none();
         may.then_some(next.ready_at)
+    }
+
+    /// Whether requests have to wait until one that is under way is answered.
+    fn is_full(&self) -> bool {
+        self.accesses.len() + self.unsent >= self.capacity
+    }
+
+    /// Requests that wait.
+    pub fn waiting(&self) -> usize {
+        self.arrived.len()
+    }
+
+    /// A reply has left the chip. Returns true if a request waited for its place.
+    pub fn replied(&mut self) -> bool {
+        let was_full = self.is_full();
+        self.unsent -= 1;
+        was_full && !self.arrived.is_empty()
     }
 
     pub fn response(&mut self, line: Line, response: Response<Block>, wires: &mut Wires) {
@@ -205,7 +232,8 @@ impl Rrpp {
         packet.served = (arrived_at, done);
         self.replies += 1;
         self.latency_cycles += done - arrived_at;
-        wires.depart_at(done, packet);
+        self.unsent += 1;
+        wires.outbound.push_back((done, packet));
     }
 }
 

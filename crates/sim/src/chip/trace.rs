@@ -144,7 +144,7 @@ pub fn describe(payload: &Payload) -> String {
         Payload::Tlp(_) => "TLP".to_owned(),
         Payload::Content { .. } => "Content".to_owned(),
         Payload::Device(_) => "Device".to_owned(),
-        Payload::Freight { from, .. } => format!("freight of node {from}"),
+        Payload::Credit { from, .. } => format!("credit of node {from}"),
         Payload::Work { qp, slot, .. } => format!("WQ entry {slot} of core {qp}"),
         Payload::Completion { qp, slot, .. } => format!("completion of entry {slot} of core {qp}"),
     }

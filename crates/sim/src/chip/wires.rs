@@ -1,5 +1,7 @@
 //! The wires between the parts of a chip: the network on chip, short wires inside a tile, and time.
 
+use std::collections::VecDeque;
+
 use rackmem_abi::Op;
 use rackmem_riscv::space::PAGE;
 use rackmem_rmc::Work;
@@ -112,6 +114,8 @@ pub struct Wires {
     pub ahead: u64,
     /// The most cycles by which the head of a packet leaves the chip before its last flit has come.
     pub most_ahead: u64,
+    /// Packets that wait for the interface that they leave by, with the first cycle in which they may.
+    pub outbound: VecDeque<(Cycle, NetPacket)>,
     /// What has left for other chips.
     pub departures: Vec<Departure>,
     /// Frames of links that have left for other chips.
@@ -179,6 +183,7 @@ impl Wires {
             letters: Slab::default(),
             ahead: 0,
             most_ahead: most_ahead(machine),
+            outbound: VecDeque::new(),
             departures: Vec::new(),
             frames: Vec::new(),
             interrupts: Vec::new(),
@@ -382,24 +387,19 @@ impl Wires {
         (self.head_at() + stages).max(self.now - ahead)
     }
 
-    /// A request leaves the chip.
+    /// A request is ready to leave the chip.
     pub fn depart(&mut self, packet: NetPacket) {
-        self.counts.requests_out += 1;
-        self.depart_at(self.leaves_at(0, &packet), packet);
+        self.outbound.push_back((self.leaves_at(0, &packet), packet));
     }
 
-    /// The first flit of a packet leaves the chip in this cycle.
-    pub fn depart_at(&mut self, cycle: Cycle, packet: NetPacket) {
-        self.departures.push(Departure {
-            cycle,
-            to: packet.destination(),
-            payload: Payload::Net(packet),
-        });
+    /// The head of something leaves the chip in this cycle, which may be over.
+    pub fn depart_at(&mut self, cycle: Cycle, to: u16, payload: Payload) {
+        self.departures.push(Departure { cycle, to, payload });
     }
 
     /// Something leaves the chip in `delay` cycles.
     pub fn depart_after(&mut self, delay: u64, to: u16, payload: Payload) {
-        self.departures.push(Departure { cycle: self.now + delay, to, payload });
+        self.depart_at(self.now + delay, to, payload);
     }
 }
 

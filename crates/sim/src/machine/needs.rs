@@ -50,6 +50,10 @@ const READS: &[&str] = &["sync-read", "async-read"];
 const QUEUE_PAIRS: &[&str] = &["edge", "per-tile", "split", "uncached"];
 /// Those of them with NI caches.
 const CACHED: &[&str] = &["edge", "per-tile", "split"];
+/// Those with links at the edge.
+const LINKED: &[&str] = &["edge", "per-tile", "split", "numa", "uncached"];
+/// Those with RMCs of whatever kind.
+const RMCS: &[&str] = &["edge", "per-tile", "split", "numa", "uncached", "sonuma"];
 /// Experiments that use a network interface card.
 const CARDS: &[&str] = &["nic-send", "nic-receive", "nic-ping-pong", "key-value"];
 /// Experiments that send messages by the queue pair channel; another one has it copy blocks.
@@ -125,7 +129,9 @@ const NEEDS: &[Need] = &[
     one_of(&["ni.cache_blocks", "ni.cache_latency_cycles"], "ni.placement", CACHED),
     one_of(&["ni.interface_cycles"], "ni.placement", &["split"]),
     one_of(&["l2", "scratchpad"], "ni.placement", &["cache-integrated"]),
-    one_of(&["rmc", "network.credits"], "ni.placement", &["sonuma"]),
+    one_of(&["ni.lane_credits"], "ni.placement", LINKED),
+    one_of(&["network.credits"], "ni.placement", RMCS),
+    one_of(&["rmc"], "ni.placement", &["sonuma"]),
     one_of(&["window"], "ni.placement", &["window", "bridge"]),
     one_of(
         &[

@@ -365,6 +365,8 @@ section! {
         rrpp_transactions: u32 = 256,
         /// Stores of an RCP that wait for its port before replies have to wait.
         rcp_stores: u32 = 4,
+        /// Requests for which an RRPP has room, and replies for which an RCP or its port of the router has.
+        lane_credits: u32 = 16,
         /// Requests that an RGP sends a cycle.
         unroll_per_cycle: u32 = 1,
         /// Lines that an RGP has under way at most; 0 = not limited (source-based flow control).
@@ -398,7 +400,7 @@ section! {
         remote: Remote = Remote::Generator,
         /// Chips, if they are simulated.
         nodes: u16 = 2,
-        /// Packets from one node for which another has room, on each lane; executed programs only.
+        /// Packets from one node for which another has room, on each lane of a link, for each hop between them.
         credits: u32 = 32,
     }
 }
@@ -472,5 +474,10 @@ impl Machine {
     /// A time in cycles of the chips' clock, rounded.
     pub fn cycles(&self, time_ns: f64) -> u64 {
         (time_ns * self.clock_ghz).round() as u64
+    }
+
+    /// Packets that may be on each lane of a link of two nodes: the routers between them have buffers, too.
+    pub fn link_credits(&self) -> u32 {
+        self.network.credits.saturating_mul(self.network.hops.max(1))
     }
 }

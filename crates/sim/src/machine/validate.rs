@@ -403,6 +403,7 @@ fn interfaces(machine: &Machine) -> Checked {
         ("ni.rrpp_transactions", ni.rrpp_transactions),
         ("ni.rcp_stores", ni.rcp_stores),
         ("ni.unroll_per_cycle", ni.unroll_per_cycle),
+        ("ni.lane_credits", ni.lane_credits),
     ] {
         at_least(key, value.into(), 1)?;
     }

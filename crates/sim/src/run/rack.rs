@@ -206,7 +206,7 @@ impl<N: Node> Rack<N> {
             for Departure { cycle, to, payload } in departures.drain(..) {
                 // The mirror image of what is sent comes back.
                 let (to, payload) = match self.is_mirrored {
-                    true => (from, payload.reflected()),
+                    true => (from, payload.reflected(to)),
                     false => (usize::from(to), payload),
                 };
                 let to = self.nodes[to].chip();

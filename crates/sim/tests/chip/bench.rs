@@ -11,13 +11,14 @@ use rackmem_sim::chip::wires::{Departure, Updated};
 use rackmem_sim::coherence::Party;
 use rackmem_sim::machine::Machine;
 use rackmem_sim::machine::spec::Placement;
+use rackmem_sim::sonuma::Lane;
 
 use super::oracle::{Oracle, bytes_of, written};
 use super::remote::Remote;
 use super::software::{Operation, SOFTWARE, Software};
 
-/// RGPs from here on are none of the chip: somebody at the other end of the cable.
-pub const STRANGER: u16 = 1000;
+/// Transactions with this bit are none of the chip's: of somebody at the other end of the cable.
+pub const STRANGER: u32 = 1 << 31;
 
 /// Bytes that an RCP has to store.
 struct Store {
@@ -38,6 +39,8 @@ pub struct Bench {
     stores: Vec<Store>,
     mistaken: usize,
     network_cycles: u64,
+    /// Requests of strangers whose credits have not come back, by link.
+    uncounted: Vec<u32>,
     placement: Placement,
     /// Sum of what cores have added to each word of the first block of the segment.
     pub added: [u64; 8],
@@ -51,6 +54,7 @@ impl Bench {
         let software = |tile| Software::new(tile, machine.ni.wq_entries);
         Bench {
             software: (0..chip.wires.layout.tiles).map(software).collect(),
+            uncounted: vec![0; usize::from(chip.wires.layout.units)],
             chip,
             oracle: Oracle::default(),
             remote: Remote::new(machine.workload.footprint_bytes),
@@ -83,7 +87,10 @@ impl Bench {
     pub fn receive(&mut self, engine: u16, request: Request) {
         let arrives = self.now() + 1;
         self.remote.request(engine, request, &self.chip.wires.layout, arrives);
-        self.chip.receive(1, Payload::Net(NetPacket::request(request, engine)));
+        let packet = NetPacket::request(request, engine);
+        let link = self.chip.wires.layout.unit_of_packet(&packet);
+        self.uncounted[usize::from(link)] += 1;
+        self.chip.receive(1, Payload::Net(packet));
     }
 
     /// Simulates the next cycle.
@@ -93,8 +100,22 @@ impl Bench {
         self.see_updates();
         self.see_accesses();
         for Departure { cycle, payload, .. } in std::mem::take(&mut self.chip.wires.departures) {
-            let Payload::Net(packet) = payload else { panic!("{payload:?} left the chip") };
-            self.depart(cycle + self.network_cycles - now, packet);
+            let delay = cycle + self.network_cycles - now;
+            match payload {
+                Payload::Net(packet) => self.depart(delay, packet),
+                Payload::Credit { link, lane, .. } => self.credit(delay, link, lane),
+                other => panic!("{other:?} left the chip"),
+            }
+        }
+    }
+
+    /// A credit leaves the chip. One for a request of a stranger has not been taken from the chip.
+    fn credit(&mut self, delay: u64, link: u16, lane: Lane) {
+        let uncounted = &mut self.uncounted[usize::from(link)];
+        if lane == Lane::Request && *uncounted > 0 {
+            *uncounted -= 1;
+        } else {
+            self.chip.receive(delay, Payload::Credit { link, from: 1, lane });
         }
     }
 
@@ -186,8 +207,10 @@ impl Bench {
         match (packet.packet, reflected.packet) {
             (Packet::Reply(reply), Packet::Reply(back)) => {
                 self.remote.reply(engine, &reply, &self.oracle, now);
-                if engine >= STRANGER {
-                    return;
+                if reply.header.tid & STRANGER != 0 {
+                    let link = self.chip.wires.layout.unit_of_packet(&packet);
+                    let credit = Payload::Credit { link, from: 1, lane: Lane::Reply };
+                    return self.chip.receive(delay, credit);
                 }
                 self.expect_stores(engine, &back);
             }

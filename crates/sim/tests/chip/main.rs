@@ -3,6 +3,7 @@
 mod bench;
 mod determinism;
 mod figures;
+mod links;
 mod load;
 mod machines;
 mod operations;

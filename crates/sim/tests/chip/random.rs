@@ -100,10 +100,11 @@ impl Tester {
             payload[..8].copy_from_slice(&expected.to_le_bytes());
         }
         self.next_id += 1;
-        let tid = self.next_id as u32;
+        let tid = self.next_id as u32 | STRANGER;
         let header =
             Header { dst_nid: 0, src_nid: 1, op, ctx_id: 0, length: length as u16, offset, tid };
-        self.bench.receive(STRANGER + self.random.below(8) as u16, Request { header, payload });
+        let engine = self.random.below(8) as u16 % self.bench.chip.wires.layout.units;
+        self.bench.receive(engine, Request { header, payload });
     }
 
     /// Software plans an operation, or goes on.
@@ -326,6 +327,10 @@ fn tiny_parts() {
     // One way, one place, one transaction at a time.
     run(&[SMALL, "l1.mshrs=1 llc.transactions=1 ni.rrpp_transactions=1"], 0..8, CYCLES);
     run(&[SMALL, "l1.size_bytes=256 l1.ways=1 ni.cache_blocks=2"], 8..16, CYCLES);
+    let credits = "network.credits=1 ni.lane_credits=1 ni.rrpp_transactions=1";
+    for placement in ["edge", "per-tile", "split", "uncached"] {
+        run(&[SMALL, credits, &format!("ni.placement={placement}")], 24..28, CYCLES);
+    }
     run(&[SMALL, "l1.size_bytes=256 ni.cache_blocks=5 ni.placement=edge"], 16..24, CYCLES);
 }
 

@@ -1,5 +1,6 @@
 //! Invariants of the microbenchmarks (soNUMA and Manycore NI).
 
+use rackmem_sim::chip::Chip;
 use rackmem_sim::run::{Options, Rack, run};
 
 use super::machines::machine;
@@ -78,5 +79,19 @@ fn what_rcps_store_is_what_rrpps_send() {
         let report = run(&machine, &Options::default()).expect("a run");
         let (rcp, rrpp) = (report.rcp_gbps, report.rrpp_gbps);
         assert!(rcp > 5.0 && (rcp / rrpp - 1.0).abs() < 0.03, "{placement}: {rcp} and {rrpp} GB/s");
+    }
+}
+
+#[test]
+fn blocks_of_queues_begin_in_the_llc() {
+    for placement in ["edge", "per-tile", "split", "uncached", "numa"] {
+        let machine = machine(&[&format!("ni.placement={placement}")]);
+        let mut chip = Chip::new(&machine, 0, 2).expect("a chip");
+        chip.warm(&machine);
+        let Chip { wires, homes, .. } = &chip;
+        let found = |line| homes[usize::from(wires.layout.home_of(line))].peek(line, wires);
+        let there = (0..wires.layout.queue_lines()).filter(|&line| found(line).is_some()).count();
+        let expected = if placement == "numa" { 0 } else { wires.layout.queue_lines() };
+        assert_eq!(there as u64, expected, "{placement}");
     }
 }
