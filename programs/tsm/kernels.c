@@ -17,30 +17,24 @@ static const char about[] =
     "\n"
     "  b1     reads; half as large as the last-level cache, which has been filled before\n"
     "  b2     reads and writes, at random; half as large, likewise\n"
-    "  b3     reads line after line; four times as large. --reuse N reads blocks of 2 KB N times\n"
+    "  b3     reads line after line; four times as large\n"
     "  b4     reads and writes, at random; eight times as large\n"
     "  chase  reads at random, each when the one before has come; eight times as large\n"
     "  gzip, gcc, mcf, gap   what those applications do with memory; four times as large\n"
     "\n"
     "  rackmem sim exec tsm-sim -n 2 -- tsm_kernels.rv64 --kernel b4 --remote --llc-bytes 2M\n";
 
-enum { WORDS = 8, BLOCK_LINES = 32 };
+enum { WORDS = 8 };
 
 /* Line after line, each when the one before has come: it says where the next one is, as the lines of a
- * list do. Blocks are gone through several times. */
-static uint64_t read_in_order(const area *a, const amount *n)
+ * list do. */
+static uint64_t read_in_order(const area *a, uint64_t accesses)
 {
-    uint64_t sum = 0, step = 0;
-    for (uint64_t done = 0; done < n->accesses; done += BLOCK_LINES) {
-        volatile const uint64_t *block = a->words + done % a->lines * WORDS;
-        for (uint64_t again = 0; again < n->reuse; again++) {
-            volatile const uint64_t *at = block + step;
-            for (unsigned i = 0; i < BLOCK_LINES; i++) {
-                step = at[0];
-                sum += at[4];
-                at += WORDS + step;
-            }
-        }
+    uint64_t sum = 0, line = 0, mask = a->lines - 1;
+    for (uint64_t i = 0; i < accesses; i++) {
+        volatile const uint64_t *at = a->words + line * WORDS;
+        line = (line + 1 + at[0]) & mask;
+        sum += at[4];
     }
     return sum;
 }
@@ -49,10 +43,10 @@ static uint64_t read_in_order(const area *a, const amount *n)
 #define NEXT_LINE(state, mask) (((state) = (state) * 6364136223846793005u + 1442695040888963407u) >> 33 & (mask))
 
 /* Reads and writes by turns. */
-static uint64_t read_and_write(const area *a, const amount *n)
+static uint64_t read_and_write(const area *a, uint64_t accesses)
 {
     uint64_t state = 1, sum = 0, mask = a->lines - 1;
-    for (uint64_t i = 0; i < n->accesses; i += 2) {
+    for (uint64_t i = 0; i < accesses; i += 2) {
         uint64_t from = NEXT_LINE(state, mask);
         sum += a->words[from * WORDS];
         uint64_t to = NEXT_LINE(state, mask);
@@ -61,10 +55,10 @@ static uint64_t read_and_write(const area *a, const amount *n)
     return sum;
 }
 
-static uint64_t chase(const area *a, const amount *n)
+static uint64_t chase(const area *a, uint64_t accesses)
 {
     uint64_t state = 1, last = 0, mask = a->lines - 1;
-    for (uint64_t i = 0; i < n->accesses; i++)
+    for (uint64_t i = 0; i < accesses; i++)
         last = a->words[(NEXT_LINE(state, mask) + last) * WORDS];
     return last;
 }
@@ -106,7 +100,7 @@ static const kernel *find(const char *name)
     return NULL;
 }
 
-static int run(const kernel *k, uint64_t llc_bytes, bool remote, amount n, bool json)
+static int run(const kernel *k, uint64_t llc_bytes, bool remote, uint64_t accesses, bool json)
 {
     uint64_t bytes = llc_bytes / 2 * k->halves;
     area a = {.lines = bytes / LINE_BYTES};
@@ -115,28 +109,27 @@ static int run(const kernel *k, uint64_t llc_bytes, bool remote, amount n, bool 
         return PROGRAM_FAILED;
     uint64_t sum = k->is_warm ? fill_cache(&a) : 0;
     uint64_t begin = node_ns();
-    sum += k->run(&a, &n);
+    sum += k->run(&a, accesses);
     uint64_t ns = node_ns() - begin;
     if (json)
         printf("{\"kernel\": \"%s\", \"remote\": %s, \"bytes\": %" PRIu64 ", \"accesses\": %" PRIu64
                ", \"ns\": %" PRIu64 ", \"sum\": %" PRIu64 "}\n",
-               k->name, remote ? "true" : "false", bytes, n.accesses, ns, sum);
+               k->name, remote ? "true" : "false", bytes, accesses, ns, sum);
     else
         printf("%s, %s memory: %.1f ns per access\n", k->name, remote ? "borrowed" : "local",
-               (double)ns / (double)n.accesses);
+               (double)ns / (double)accesses);
     return program_flush(NAME);
 }
 
 int main(int argc, char **argv)
 {
     const char *name = "b3";
-    uint64_t llc_bytes = 2 << 20, reuse = 1, scale = 1;
+    uint64_t llc_bytes = 2 << 20, scale = 1;
     bool remote = false, json = false;
     const option options[] = {
         {"kernel", OPTION_TEXT, &name, "NAME", "which (b3)", 0, 0},
         {"remote", OPTION_FLAG, &remote, NULL, "on borrowed memory", 0, 0},
         {"llc-bytes", OPTION_BYTES, &llc_bytes, "N", "last-level cache (2M)", 1 << 12, 1 << 30},
-        {"reuse", OPTION_NUMBER, &reuse, "N", "times that b3 reads a block (1)", 1, 1000000},
         {"scale", OPTION_NUMBER, &scale, "N", "how much is done (1)", 1, 1000},
         {"json", OPTION_FLAG, &json, NULL, "one line of JSON", 0, 0},
         {0},
@@ -152,9 +145,5 @@ int main(int argc, char **argv)
         return options_usage(&line, "--llc-bytes is a power of two");
     if (program_nid() != 0)
         return PROGRAM_OK;
-    amount n = {.accesses = k->accesses * scale, .reuse = reuse};
-    /* As many lines, however often they are read. */
-    if (reuse > 1)
-        n.accesses = 2 * BLOCK_LINES * scale;
-    return run(k, llc_bytes, remote, n, json);
+    return run(k, llc_bytes, remote, k->accesses * scale, json);
 }

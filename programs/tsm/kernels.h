@@ -9,14 +9,8 @@ typedef struct area {
     uint64_t lines;
 } area;
 
-/* The amount of work. */
-typedef struct amount {
-    uint64_t accesses;
-    uint64_t reuse; /* how often a block is read before the next one */
-} amount;
-
-/* Does so much; what it has read, so that it is read. */
-typedef uint64_t kernel_run(const area *a, const amount *n);
+/* Makes so many accesses; what it has read, so that it is read. */
+typedef uint64_t kernel_run(const area *a, uint64_t accesses);
 
 /* Like those applications of SPEC CPU2000, as far as memory is concerned. */
 kernel_run run_gzip, run_gcc, run_mcf, run_gap;

@@ -33,7 +33,8 @@
 //! 1. `core` computes a WQ entry and stores its two words through the L1.
 //! 2. `front` polls that block in the NI cache behind the L1 (`coherence::pair` says which of the two may), and sends
 //!    the entry to the backend.
-//! 3. `rmc` unrolls it to line requests, which leave the chip. `run/rack.rs` sends them back in as another chip's.
+//! 3. `rmc` unrolls it to line requests, which leave the chip by the `link` of their row. `run/rack.rs` sends them back
+//!    in as another chip's.
 //! 4. `rrpp` asks the block's home (`home`), which asks `memory`.
 //! 5. The reply returns to `rmc`, which stores the line at its home. After the last line `front` writes the CQ
 //!    entry that the core's loop polls for.
@@ -62,7 +63,7 @@
 //! - *Contents.* Home and memory hold values apart from tags, and only of blocks whose content matters (`values`),
 //!   because synthetic workloads move gigabytes that nobody reads.
 //! - *The LLC at the start* is filled as a long run leaves it: one half with blocks that were read for others, one half
-//!   with written ones.
+//!   with written ones, and those of the queues.
 //! - *Run-ahead of software.* Stores leave in order through a store buffer; a load that missed reads the L1 again.
 //! - *One port for a tile, or one for each virtual network?* A router has one for its tile (`noc.sources = "shared"`).
 //!   A packet that waits there holds up those behind it, of all networks, so parts must take whatever arrives: the
