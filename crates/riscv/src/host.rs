@@ -1,6 +1,7 @@
 //! [`Host`] on this machine: its standard streams and files.
 
 mod folder;
+mod held;
 mod libraries;
 mod names;
 mod numbers;
@@ -21,6 +22,7 @@ use crate::elf::{self, LoadError};
 use crate::kernel::{Change, Code, Errno, Host, Kind, OpenMode, Opened, Status, Stream};
 pub use folder::{FOLDER, plain};
 use folder::{Folder, Lost, Place};
+use held::hold;
 use names::{check_kind, is_folders, permitted};
 pub use numbers::Numbers;
 
@@ -242,13 +244,13 @@ impl LocalHost {
     /// Makes an empty file that is about to be read, if it is not there. Whether it was not.
     fn create(&mut self, name: &str, is_new: bool) -> io::Result<bool> {
         if let Ok(Place { path, .. }) = self.folder.resolve(name, !is_new || is_folders(name))
-            && fs::symlink_metadata(&path).is_ok()
+            && held::metadata(&path).is_ok()
         {
             check_kind(name, &path)?;
             return if is_new { Err(io::ErrorKind::AlreadyExists.into()) } else { Ok(false) };
         }
         let path = self.own_place(name, true)?;
-        OpenOptions::new().write(true).create_new(true).open(&path)?;
+        OpenOptions::new().write(true).create_new(true).open(hold(&path)?)?;
         self.made.insert(path);
         Ok(true)
     }
@@ -267,7 +269,7 @@ impl LocalHost {
     /// Empties a file that is about to be read.
     fn empty(&mut self, name: &str) -> io::Result<()> {
         let path = self.own_place(name, true)?;
-        if !fs::symlink_metadata(&path)?.is_file() {
+        if !held::metadata(&path)?.is_file() {
             return Ok(());
         }
         self.made.insert(path.clone());
@@ -289,19 +291,19 @@ impl LocalHost {
 
     /// Opens a file of the program again, which its permissions may not allow any more.
     fn open_again(&mut self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
-        let permissions = fs::metadata(path)?.permissions();
+        let permissions = held::metadata(path)?.permissions();
         if !self.folder.is_in_root(path) || permissions.mode() & 0o600 == 0o600 {
             return self.open_file(path, mode);
         }
-        fs::set_permissions(path, Permissions::from_mode(permissions.mode() | 0o600))?;
+        held::set_permissions(path, Permissions::from_mode(permissions.mode() | 0o600))?;
         let opened = self.open_file(path, mode);
-        fs::set_permissions(path, permissions)?;
+        held::set_permissions(path, permissions)?;
         opened
     }
 
     /// Opens what is at a place; a folder without its entries.
     fn open_file(&mut self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
-        let found = fs::metadata(path);
+        let found = held::metadata(path);
         if let Ok(found) = &found {
             let status = self.folder.status(found);
             if status.kind == Kind::File {
@@ -476,8 +478,7 @@ impl Host for LocalHost {
         }
         if !matches!(opened, Ok(Opened::Folder(..))) {
             // One that may not be read is there.
-            let is_there =
-                opened.is_ok() || fs::symlink_metadata(path).is_ok_and(|it| it.is_file());
+            let is_there = opened.is_ok() || held::metadata(path).is_ok_and(|it| it.is_file());
             self.note_input(path, is_there);
         }
         opened
@@ -486,19 +487,19 @@ impl Host for LocalHost {
     fn status(&mut self, name: &str, follow: bool) -> io::Result<Status> {
         self.await_earlier();
         let place = self.place(name, follow)?;
-        let mut found = fs::symlink_metadata(&place.path).map(|found| self.folder.status(&found));
+        let mut found = held::metadata(&place.path).map(|found| self.folder.status(&found));
         match &mut found {
             Ok(Status { kind: Kind::File, .. }) => self.note_input(&place.path, true),
             Err(_) => self.note_input(&place.path, false),
             Ok(status) => self.folder.hide(&place, status),
         }
-        found
+        found.map_err(|error| self.too_many(error))
     }
 
     fn read_link(&mut self, name: &str) -> io::Result<String> {
         self.await_earlier();
         let Place { path, .. } = self.place(name, false)?;
-        let text = fs::read_link(&path)?;
+        let text = fs::read_link(hold(&path)?)?;
         Ok(match text.is_absolute() {
             true => self.folder.shown(&text),
             false => text.to_string_lossy().into_owned(),
@@ -508,7 +509,7 @@ impl Host for LocalHost {
     fn enter(&mut self, name: &str) -> io::Result<String> {
         self.await_earlier();
         let place = self.place(name, true)?;
-        match fs::metadata(&place.path)?.is_dir() {
+        match held::metadata(&place.path)?.is_dir() {
             true => Ok(self.folder.shown_place(&place)),
             false => Err(io::ErrorKind::NotADirectory.into()),
         }
@@ -544,6 +545,6 @@ impl Host for LocalHost {
 
     fn change(&mut self, change: &Change<'_>) -> io::Result<()> {
         self.await_earlier();
-        self.change_name(change)
+        self.change_name(change).map_err(|error| self.too_many(error))
     }
 }

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::held;
 use super::libraries::Libraries;
 use super::numbers::Numbers;
 use crate::kernel::{Entry, Kind, Status};
@@ -254,9 +255,9 @@ impl Folder {
     pub(super) fn entries(&self, folder: &Place) -> io::Result<Vec<Entry>> {
         let is_way = self.is_way(folder);
         let mut found = Vec::new();
-        for entry in fs::read_dir(&folder.path)? {
+        for entry in held::read_folder(&folder.path)? {
             let entry = entry?;
-            if is_way && !self.shows(folder, &entry.path()) {
+            if is_way && !self.shows(folder, &folder.path.join(entry.file_name())) {
                 continue;
             }
             // Programs say names in UTF-8, so others are out of their reach.

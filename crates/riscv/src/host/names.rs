@@ -9,6 +9,7 @@ use rustix::fs::{FileType, Mode};
 
 use super::LocalHost;
 use super::folder::{Lost, Place};
+use super::held::{self, hold};
 use crate::kernel::{Change, Errno, Host};
 
 /// Whether a name is that of a folder, whatever is there: a link then stands for what it leads to.
@@ -18,7 +19,7 @@ pub(super) fn is_folders(name: &str) -> bool {
 
 /// That there is a folder, or nothing, if the name is that of one.
 pub(super) fn check_kind(name: &str, path: &Path) -> io::Result<()> {
-    match is_folders(name) && fs::symlink_metadata(path).is_ok_and(|found| !found.is_dir()) {
+    match is_folders(name) && held::metadata(path).is_ok_and(|found| !found.is_dir()) {
         true => Err(io::ErrorKind::NotADirectory.into()),
         false => Ok(()),
     }
@@ -60,7 +61,7 @@ impl LocalHost {
         if is_own {
             if ends_in_dots(name) {
                 check_kind(name, &path)?;
-                fs::symlink_metadata(&path)?;
+                held::metadata(&path)?;
             }
             return Ok(path);
         }
@@ -73,7 +74,7 @@ impl LocalHost {
     /// The place of a name that is about to be made, of a folder or something else.
     fn new_place(&mut self, name: &str, is_folder: bool) -> io::Result<PathBuf> {
         let path = self.own_name(name, false)?;
-        if ends_in_dots(name) || fs::symlink_metadata(&path).is_ok() {
+        if ends_in_dots(name) || held::metadata(&path).is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         match is_folder || !name.ends_with('/') {
@@ -87,55 +88,55 @@ impl LocalHost {
             Change::Permit { name, permissions, follow } => {
                 let path = self.own_place(name, follow)?;
                 self.folder.check_not_root(&path)?;
-                fs::set_permissions(&path, permitted(permissions))
+                held::set_permissions(&path, permitted(permissions))
             }
             Change::MakeFolder(name) => {
                 let path = self.new_place(name, true)?;
-                fs::create_dir(&path)?;
+                fs::create_dir(hold(&path)?)?;
                 self.made.insert(path);
                 Ok(())
             }
             Change::MakeFile(name) => {
                 let path = self.new_place(name, false)?;
-                OpenOptions::new().write(true).create_new(true).open(&path)?;
+                OpenOptions::new().write(true).create_new(true).open(hold(&path)?)?;
                 self.made.insert(path);
                 Ok(())
             }
             Change::MakePipe(name) => {
                 let path = self.new_place(name, false)?;
-                make_pipe(&path)?;
+                make_pipe(hold(&path)?.as_ref())?;
                 self.made.insert(path);
                 Ok(())
             }
             Change::Remove(name) => {
                 let path = self.own_place(name, false)?;
-                let found = fs::symlink_metadata(&path)?;
+                let found = held::metadata(&path)?;
                 if found.is_dir() {
                     return Err(Errno::ISDIR.into());
                 }
-                fs::remove_file(&path)?;
+                fs::remove_file(hold(&path)?)?;
                 self.folder.numbers().forget(&found);
                 Ok(())
             }
             Change::RemoveFolder(name) => {
                 let path = self.own_place(name, false)?;
                 self.folder.check_not_root(&path)?;
-                let found = fs::symlink_metadata(&path)?;
-                fs::remove_dir(&path)?;
+                let found = held::metadata(&path)?;
+                fs::remove_dir(hold(&path)?)?;
                 self.folder.numbers().forget(&found);
                 Ok(())
             }
             Change::Link { from, to, follow } => {
                 let from = self.own_place(from, follow || is_folders(from))?;
-                fs::symlink_metadata(&from)?;
+                held::metadata(&from)?;
                 let to = self.new_place(to, false)?;
-                fs::hard_link(&from, &to)?;
+                fs::hard_link(hold(&from)?, hold(&to)?)?;
                 self.made.insert(to);
                 Ok(())
             }
             Change::SymbolicLink { text, name } => {
                 let path = self.new_place(name, false)?;
-                std::os::unix::fs::symlink(text, &path)?;
+                std::os::unix::fs::symlink(text, hold(&path)?)?;
                 self.made.insert(path);
                 Ok(())
             }
@@ -151,8 +152,8 @@ impl LocalHost {
             (_, true) => return Err(io::ErrorKind::AlreadyExists.into()),
             _ => {}
         }
-        let moved = fs::symlink_metadata(&from)?;
-        let replaced = fs::symlink_metadata(&to);
+        let moved = held::metadata(&from)?;
+        let replaced = held::metadata(&to);
         if replaced.is_ok() && !replace {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -161,7 +162,7 @@ impl LocalHost {
         }
         self.folder.check_not_root(&from)?;
         self.folder.check_not_root(&to)?;
-        fs::rename(&from, &to)?;
+        fs::rename(hold(&from)?, hold(&to)?)?;
         if let Ok(replaced) = replaced
             && (replaced.dev(), replaced.ino()) != (moved.dev(), moved.ino())
         {

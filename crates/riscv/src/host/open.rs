@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-use rustix::io::Errno;
 
+use super::held::other_than_links;
 use crate::kernel::OpenMode;
 
 /// Opens the file at a place that has no links on the way. If another process has put one there since, it is not
@@ -19,10 +19,7 @@ pub(super) fn open_place(path: &Path, mode: OpenMode) -> io::Result<File> {
     };
     match openat2(CWD, path, flags, permissions, ResolveFlags::NO_SYMLINKS) {
         Ok(file) => Ok(File::from(file)),
-        Err(Errno::LOOP) => Err(io::ErrorKind::NotFound.into()),
-        // Old kernels do not have the call, and some containers forbid it.
-        Err(Errno::NOSYS | Errno::PERM) => open(path, mode),
-        Err(error) => Err(error.into()),
+        Err(error) => other_than_links(error).and_then(|()| open(path, mode)),
     }
 }
 
