@@ -56,6 +56,7 @@ pub use decode::{decode, expand, length};
 pub use disasm::{disassemble, f_name, x_name};
 pub use hart::{Hart, abi};
 pub use inst::{Inst, JumpHint, Mark, Reg};
+pub use kernel::network;
 pub use op::{Class, Format, Op};
 pub use port::{AmoOp, Port};
 pub use stop::Stop;

@@ -18,6 +18,7 @@ mod futex;
 mod memory;
 mod misc;
 mod named;
+pub mod network;
 mod number;
 mod ranges;
 mod saved;
