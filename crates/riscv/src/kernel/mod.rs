@@ -237,6 +237,9 @@ impl Kernel {
             }
             self.signals.restore_mask(hart);
         }
+        if matches!(effect, Effect::Exit(_) | Effect::Killed(_)) {
+            self.leave_network();
+        }
         Reply { effect, woken }
     }
 

@@ -4,7 +4,20 @@
 //! others: it takes them by [`Kernel::take_segments`], and gives them to the other node's [`Kernel::deliver`]. From one
 //! node to another it keeps their order and loses none.
 
+mod end;
+mod place;
+mod saved;
+mod sockets;
+
+#[cfg(test)]
+mod tests;
+
 use super::Kernel;
+
+pub(super) use end::Family;
+pub(super) use place::Place;
+pub use sockets::{BUFFER_BYTES, MOST_SOCKETS};
+pub(super) use sockets::{Name, Network, Socket, State};
 
 /// Bytes of a data segment without its headers, at most: what an Ethernet frame of 1,500 bytes has room for.
 pub const MOST_DATA: usize = 1460;
@@ -31,6 +44,7 @@ pub struct Segment {
 
 /// What a segment says.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
 pub enum Kind {
     /// Asks a listener for a connection.
     Connect,
@@ -69,17 +83,29 @@ impl Segment {
 
 impl Kernel {
     /// Makes the program that of node `node` of a run of `nodes`; without this it is node 0 of 1. Called before the
-    /// program begins.
-    pub fn join_network(&mut self, _node: u16, _nodes: u16) {}
+    /// program begins, or goes on from a checkpoint.
+    pub fn join_network(&mut self, node: u16, nodes: u16) {
+        self.files.network().join(node, nodes);
+    }
 
     /// Takes the segments for other nodes that calls and deliveries have made since, oldest first.
     pub fn take_segments(&mut self) -> Vec<Segment> {
-        Vec::new()
+        self.files.network().take_segments()
     }
 
     /// Takes a segment that another node has sent. Returns the harts that were asleep and run again, as
     /// [`super::Reply::woken`] does.
-    pub fn deliver(&mut self, _segment: Segment) -> Vec<usize> {
-        Vec::new()
+    pub fn deliver(&mut self, segment: Segment) -> Vec<usize> {
+        self.files.network().receive(segment);
+        match self.files.note_sockets() {
+            true => self.retrying().collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// Closes the sockets of a program that is over. The kernel does so where a call ends the program; a driver that
+    /// ends it for another reason does so itself. Other nodes may get segments by it.
+    pub fn leave_network(&mut self) {
+        self.files.network().leave();
     }
 }
