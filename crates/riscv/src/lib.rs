@@ -26,7 +26,7 @@
 //!   put to sleep by the driver.
 //! - [`functional`] is the simplest driver: it runs a program to its end, fast.
 //!
-//! Privileged modes, processes, sockets and the vector extension are not implemented.
+//! Privileged modes, processes, datagram sockets and the vector extension are not implemented.
 
 #![forbid(unsafe_code)]
 

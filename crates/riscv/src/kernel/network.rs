@@ -4,6 +4,7 @@
 //! others: it takes them by [`Kernel::take_segments`], and gives them to the other node's [`Kernel::deliver`]. From one
 //! node to another it keeps their order and loses none.
 
+mod bound;
 mod end;
 mod place;
 mod saved;
@@ -14,10 +15,11 @@ mod tests;
 
 use super::Kernel;
 
+pub(super) use bound::Name;
 pub(super) use end::Family;
 pub(super) use place::Place;
 pub use sockets::{BUFFER_BYTES, MOST_SOCKETS};
-pub(super) use sockets::{Name, Network, Socket, State};
+pub(super) use sockets::{Network, Socket, State};
 
 /// Bytes of a data segment without its headers, at most: what an Ethernet frame of 1,500 bytes has room for.
 pub const MOST_DATA: usize = 1460;
@@ -56,7 +58,7 @@ pub enum Kind {
     Data(Vec<u8>),
     /// The sender may send so many bytes more, because they were read.
     Room {
-        /// Bytes.
+        /// As many as the receiver's program has read since it last said so.
         bytes: u32,
     },
     /// The stream in this direction is at its end.

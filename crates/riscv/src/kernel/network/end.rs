@@ -5,8 +5,8 @@
 //! there is room for. A receiver gives room back when half of its buffer has been read: until then the sender, which
 //! counts at least the other half, does not stand still.
 //!
-//! An end of TCP that is closed lives on until both directions are finished. One of a Unix socket tells the other end at
-//! once that nobody reads any more.
+//! An end of TCP that is closed lives on until both directions are finished. One of a Unix socket tells the other end
+//! at once that nobody reads any more.
 
 use std::collections::VecDeque;
 
@@ -223,8 +223,8 @@ impl End {
         Ok(Some(count))
     }
 
-    /// Writes as much as the buffer holds or, with `all`, whatever it is: the buffer grows for the time being. `None` if
-    /// it is full.
+    /// Writes as much as the buffer holds or, with `all`, whatever it is: the buffer grows for the time being. `None`
+    /// if it is full.
     pub(in crate::kernel) fn write(&mut self, bytes: &[u8], all: bool) -> Result<Option<usize>> {
         if self.is_written_out() {
             let error = if self.family == Family::Inet { self.error.take() } else { None };

@@ -10,7 +10,8 @@ impl Serialize for Network {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.is_used() {
             true => Err(S::Error::custom(
-                "the program has open sockets, or data of closed ones is under way; checkpoints do not have connections",
+                "the program has sockets, which checkpoints do not keep; take it before it opens one, or when all \
+                 are closed and their data has arrived",
             )),
             false => self.next_port().serialize(serializer),
         }

@@ -211,7 +211,8 @@ impl World {
     }
 }
 
-/// Visits all states that two ends can come to; returns their number, and in how many a stream had ended with all bytes.
+/// Visits all states that two ends can come to. Returns their number, and in how many both streams had ended with all
+/// bytes.
 fn walk(family: Family) -> (usize, usize) {
     let mut known = HashSet::new();
     let mut left = vec![World::new(family)];

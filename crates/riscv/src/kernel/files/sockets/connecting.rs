@@ -8,7 +8,7 @@ use crate::kernel::synthetic::is_ours;
 use crate::kernel::{Change, Kind};
 
 impl Files {
-    /// `bind`.
+    /// Gives a socket an address of the node, or the name of a file that is made.
     pub(super) fn bind(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, at, length, ..] = context.args();
         let (number, _) = self.socket_number(descriptor)?;
@@ -60,7 +60,7 @@ impl Files {
         Ok(Name::File(path, inode))
     }
 
-    /// `listen`.
+    /// Has a socket take connections.
     pub(super) fn listen(&mut self, descriptor: u64, backlog: u64) -> Result {
         let (number, _) = self.socket_number(descriptor)?;
         self.network().listen(number, backlog as u32).map(|()| 0)
@@ -91,7 +91,7 @@ impl Files {
         Ok(opened)
     }
 
-    /// `connect`.
+    /// Asks for a connection, or for what has become of it.
     pub(super) fn connect(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, at, length, ..] = context.args();
         let (number, waits) = self.socket_number(descriptor)?;
