@@ -1,6 +1,7 @@
 //! Sockets of programs on two nodes, with nothing between them but what the test carries.
 
-use rackmem_riscv::kernel::{Effect, Errno};
+use rackmem_riscv::Hart;
+use rackmem_riscv::kernel::{Caused, Effect, Errno};
 use rackmem_riscv::network::{Address, BUFFER_BYTES, Kind, MOST_DATA, Segment};
 
 use super::kernel::{DATA, Process};
@@ -8,6 +9,7 @@ use super::kernel::{DATA, Process};
 const FCNTL: u64 = 25;
 const CLOSE: u64 = 57;
 const READ: u64 = 63;
+const KILL: u64 = 129;
 const WRITE: u64 = 64;
 const EXIT_GROUP: u64 = 94;
 const SOCKET: u64 = 198;
@@ -259,6 +261,29 @@ fn connections_beyond_the_backlog_wait_until_one_is_accepted() {
         assert_eq!(outcome(&mut nodes, *waiting), Some(Errno::CONNRESET.result() as i64));
     }
     assert_eq!(outcome(&mut nodes, clients[0]), None, "the accepted one is open");
+}
+
+#[test]
+fn a_program_that_is_killed_resets_its_connections() {
+    const ABORT: u64 = 6;
+    const PROCESS: u64 = 1000;
+    let kill = |process: &mut Process| {
+        let (_, reply) = process.any_call(0, KILL, &[PROCESS, ABORT]);
+        assert_eq!(reply.effect, Effect::Killed(ABORT as i32));
+    };
+    let crash = |process: &mut Process| {
+        let what = Caused::Illegal;
+        let mut state = Hart::new(0x1000);
+        assert!(!process.kernel.fault(0, &mut state, what, &mut process.space));
+    };
+    for end in [&kill as &dyn Fn(&mut Process), &crash] {
+        let mut nodes = [node(0), node(1)];
+        let (_, client) = connected(&mut nodes);
+        done(&mut nodes[1], WRITE, &[client, BUFFER, 10]);
+        carry(&mut nodes);
+        end(&mut nodes[0]);
+        assert_eq!(kinds(&mut nodes[0]), [Kind::Reset], "there were bytes to read");
+    }
 }
 
 #[test]
