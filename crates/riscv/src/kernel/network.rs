@@ -105,8 +105,8 @@ impl Kernel {
         }
     }
 
-    /// Closes the sockets of a program that is over, of which other nodes get segments. The kernel does so where a call,
-    /// a signal or a fault ends the program; a driver that ends it for another reason does so itself.
+    /// Closes the sockets of a program that is over, of which other nodes get segments. The kernel does so where a
+    /// call, a signal or a fault ends the program; a driver that ends it for another reason does so itself.
     pub fn leave_network(&mut self) {
         self.files.network().leave();
     }
