@@ -207,9 +207,10 @@ impl End {
             };
         }
         let count = self.arrived.len().min(buffer.len());
-        for (to, byte) in buffer.iter_mut().zip(&self.arrived) {
-            *to = *byte;
-        }
+        let (first, behind) = self.arrived.as_slices();
+        let middle = first.len().min(count);
+        buffer[..middle].copy_from_slice(&first[..middle]);
+        buffer[middle..count].copy_from_slice(&behind[..count - middle]);
         if !keeps {
             self.arrived.drain(..count);
             self.read += count;

@@ -301,7 +301,11 @@ impl Network {
             let Some((remote, local)) = listener.asking.pop_front() else { break };
             let end = Box::new(End::accept(*family, BUFFER_BYTES));
             let (family, name) = (*family, name.clone());
-            let settings = Settings { aborts: false, ..settings.clone() };
+            // Linux makes a new Unix socket, and copies one of TCP.
+            let settings = match family {
+                Family::Inet => settings.clone(),
+                Family::Unix => Settings::default(),
+            };
             let peer = match remote {
                 Place::Unix(asker) => self.sockets.get(&asker).and_then(|one| one.name.clone()),
                 Place::Inet(_) => None,

@@ -56,9 +56,10 @@ static int ready(int file, int wanted)
 
 static const int ALL = POLLIN | POLLOUT | POLLRDHUP;
 
-static void pause_ms(int ms)
+// Waits for one of these events, or for an end of the connection.
+static void await(int file, int wanted)
 {
-    usleep(ms * 1000);
+    poll(&(struct pollfd){.fd = file, .events = wanted}, 1, -1);
 }
 
 static int listen_at(const char *ip, int *port)
@@ -167,6 +168,25 @@ static void options(void)
     close(file);
 }
 
+// What an accepted socket has of the one that listened.
+static void inherited(int server, struct sockaddr *to, socklen_t bytes)
+{
+    struct linger linger = {.l_onoff = 1, .l_linger = 0};
+    struct timeval time = {.tv_sec = 7};
+    int one = 1, value = -1, client = socket(to->sa_family, SOCK_STREAM, 0);
+    setsockopt(server, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    setsockopt(server, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    setsockopt(server, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
+    SHOW(connect(client, to, bytes));
+    int accepted = accept(server, NULL, NULL);
+    getsockopt(accepted, SOL_SOCKET, SO_KEEPALIVE, &value, &(socklen_t){sizeof value});
+    getsockopt(accepted, SOL_SOCKET, SO_LINGER, &linger, &(socklen_t){sizeof linger});
+    getsockopt(accepted, SOL_SOCKET, SO_RCVTIMEO, &time, &(socklen_t){sizeof time});
+    printf("inherited %d %d %ld\n", value, linger.l_onoff, (long)time.tv_sec);
+    close(client);
+    close(accepted);
+}
+
 static void names(void)
 {
     puts("names");
@@ -207,6 +227,7 @@ static void names(void)
     SHOW(accept4(server, NULL, NULL, 77));
     close(accepted);
     close(client);
+    inherited(server, AT(to));
     close(server);
     // Nobody listens there any more.
     client = socket(AF_INET, SOCK_STREAM, 0);
@@ -260,7 +281,7 @@ static void bytes(int ends[2])
     while (received < total)
         received += read(ends[1], block, sizeof block);
     printf("received %d\n", received == total);
-    pause_ms(20);
+    await(ends[0], POLLOUT);
     printf("room %x\n", ready(ends[0], POLLOUT));
 }
 
@@ -303,7 +324,7 @@ static void closing(int ends[2], int ends_2[2])
     printf("closed %x\n", ready(ends[0], ALL));
     SHOW(read(ends[0], buffer, 8));
     SHOW(send(ends[0], "x", 1, MSG_NOSIGNAL));
-    pause_ms(5);
+    await(ends[0], 0);
     printf("reset %x\n", ready(ends[0], ALL));
     SHOW(write(ends[0], "x", 1));
     printf("signals %d\n", (int)broken);
@@ -312,7 +333,7 @@ static void closing(int ends[2], int ends_2[2])
     // And with bytes that it has not read.
     SHOW(write(ends_2[0], "unread", 6));
     close(ends_2[1]);
-    pause_ms(5);
+    await(ends_2[0], 0);
     printf("lost %x\n", ready(ends_2[0], ALL));
     SHOW(read(ends_2[0], buffer, 8));
     SHOW(read(ends_2[0], buffer, 8));
@@ -334,7 +355,7 @@ static void resets(void)
     setsockopt(ends[1], SOL_SOCKET, SO_LINGER, &now, sizeof now);
     SHOW(write(ends[1], "kept", 4));
     close(ends[1]);
-    pause_ms(5);
+    await(ends[0], 0);
     SHOW(getsockopt(ends[0], SOL_SOCKET, SO_ERROR, &value, &length));
     printf("error %d\n", value);
     SHOW(getpeername(ends[0], (struct sockaddr *)buffer, &length));
@@ -351,7 +372,8 @@ static void later(void)
     SHOW(accept(server, NULL, NULL));
     int client = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     SHOW(connect(client, AT(to)));
-    pause_ms(5);
+    await(client, POLLOUT);
+    await(server, POLLIN);
     printf("connected %x %x\n", ready(client, ALL), ready(server, ALL));
     SHOW(getsockopt(client, SOL_SOCKET, SO_ERROR, &error, &length));
     printf("error %d\n", error);
@@ -363,7 +385,7 @@ static void later(void)
     close(client);
     client = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     SHOW(connect(client, AT(to)));
-    pause_ms(5);
+    await(client, 0);
     printf("refused %x\n", ready(client, ALL));
     SHOW(getsockopt(client, SOL_SOCKET, SO_ERROR, &error, &length));
     printf("error %d\n", error);
@@ -443,7 +465,7 @@ static void watching(void)
     printf("event %x\n", found.events);
     close(ends[0]);
     shutdown(ends[1], SHUT_WR);
-    pause_ms(5);
+    await(ends[1], 0);
     SHOW(epoll_wait(many, &found, 1, 1000));
     printf("event %x\n", found.events);
     close(ends[1]);
@@ -487,6 +509,7 @@ static void unix_sockets(void)
     int ends[2] = {client, accepted};
     bytes(ends);
     halves(ends);
+    inherited(server, AT(to));
     SHOW(rename("listener.sock", "renamed.sock"));
     client = socket(AF_UNIX, SOCK_STREAM, 0);
     SHOW(connect(client, AT(to)));
