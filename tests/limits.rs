@@ -259,6 +259,24 @@ const TABLES: &[Table] = &[
             ("threads of a program", Number, "crates/riscv/src/kernel/threads.rs", "MAX_THREADS"),
             ("timers of a program", Number, "crates/riscv/src/kernel/timers.rs", "MOST_TIMERS"),
             (
+                "sockets of a program, with closed ones whose data is under way",
+                Number,
+                "crates/riscv/src/kernel/network/sockets.rs",
+                "MOST_SOCKETS",
+            ),
+            (
+                "each of the two buffers of a connection's direction",
+                Bytes,
+                "crates/riscv/src/kernel/network/sockets.rs",
+                "BUFFER_BYTES",
+            ),
+            (
+                "connections that wait for a program to accept them",
+                Number,
+                "crates/riscv/src/kernel/network/sockets.rs",
+                "MOST_WAITING",
+            ),
+            (
                 "signals of a number that wait for a thread",
                 Number,
                 "crates/riscv/src/kernel/signals/queue.rs",

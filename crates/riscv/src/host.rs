@@ -323,6 +323,7 @@ impl LocalHost {
                         false => Ok(Opened::Pipe(status)),
                     };
                 }
+                Kind::Socket => return Err(Errno::NXIO.into()),
                 Kind::Pipe | Kind::Device if !self.folder.is_named(path) => {
                     let shown = self.folder.shown(path);
                     self.warn(&format!(

@@ -26,7 +26,7 @@
 //!   put to sleep by the driver.
 //! - [`functional`] is the simplest driver: it runs a program to its end, fast.
 //!
-//! Privileged modes, processes, sockets and the vector extension are not implemented.
+//! Privileged modes, processes, datagram sockets and the vector extension are not implemented.
 
 #![forbid(unsafe_code)]
 
@@ -56,6 +56,7 @@ pub use decode::{decode, expand, length};
 pub use disasm::{disassemble, f_name, x_name};
 pub use hart::{Hart, abi};
 pub use inst::{Inst, JumpHint, Mark, Reg};
+pub use kernel::network;
 pub use op::{Class, Format, Op};
 pub use port::{AmoOp, Port};
 pub use stop::Stop;

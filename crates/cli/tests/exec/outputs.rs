@@ -136,3 +136,40 @@ fn output_that_is_lost_is_an_error() {
         assert!(said.contains("cannot write the program's output: No space left"), "{said}");
     }
 }
+
+/// Is connected with itself; with an argument it closes all before its region begins.
+const CONNECTED: &[u8] = br#"
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <rackmem/region.h>
+int main(int count, char **names)
+{
+    (void)names;
+    int ends[2];
+    socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+    if (count > 1) {
+        close(ends[0]);
+        close(ends[1]);
+    }
+    rackmem_region_begin();
+    puts("region");
+    rackmem_region_end();
+    return 0;
+}
+"#;
+
+#[test]
+fn open_sockets_are_in_no_checkpoint() {
+    if !has_compiler() {
+        return;
+    }
+    let rig = Rig::new();
+    fs::write(rig.0.path().join("run/connected.c"), CONNECTED).unwrap();
+    rig.run(&["cc", "-O1", "-o", "connected.rv64", "connected.c"], 0);
+    let part = ["sim", "exec", "sonuma", "--fast-forward", "region", "--checkpoint", "here"];
+    let refused = rig.run(&[&part[..], &["connected.rv64"]].concat(), 125);
+    assert!(refused.contains("has sockets, which checkpoints do not keep"), "{refused}");
+    rig.run(&[&part[..], &["connected.rv64", "closed"]].concat(), 0);
+    rig.run(&["sim", "exec", "sonuma", "--restore", "here"], 0);
+}

@@ -371,6 +371,7 @@ fn kind(kind: fs::FileType) -> Kind {
         kind if kind.is_symlink() => Kind::Link,
         kind if kind.is_file() => Kind::File,
         kind if kind.is_fifo() => Kind::Pipe,
+        kind if kind.is_socket() => Kind::Socket,
         _ => Kind::Device,
     }
 }

@@ -36,10 +36,10 @@ pub(super) fn permitted(permissions: u32) -> Permissions {
     Permissions::from_mode(permissions & 0o1777)
 }
 
-/// Makes a pipe with a name.
-fn make_pipe(path: &Path) -> io::Result<()> {
+/// Makes a pipe or a socket with a name.
+fn make_node(path: impl AsRef<Path>, kind: FileType) -> io::Result<()> {
     let mode = Mode::RUSR | Mode::WUSR;
-    Ok(rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, mode, 0)?)
+    Ok(rustix::fs::mknodat(rustix::fs::CWD, path.as_ref(), kind, mode, 0)?)
 }
 
 impl LocalHost {
@@ -102,9 +102,10 @@ impl LocalHost {
                 self.made.insert(path);
                 Ok(())
             }
-            Change::MakePipe(name) => {
+            Change::MakePipe(name) | Change::MakeSocket(name) => {
                 let path = self.new_place(name, false)?;
-                make_pipe(hold(&path)?.as_ref())?;
+                let is_pipe = matches!(change, Change::MakePipe(_));
+                make_node(hold(&path)?, if is_pipe { FileType::Fifo } else { FileType::Socket })?;
                 self.made.insert(path);
                 Ok(())
             }

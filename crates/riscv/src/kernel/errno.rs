@@ -40,8 +40,24 @@ impl Errno {
     pub const NAMETOOLONG: Errno = Errno(36);
     pub const NOSYS: Errno = Errno(38);
     pub const LOOP: Errno = Errno(40);
+    pub const NOTSOCK: Errno = Errno(88);
+    pub const MSGSIZE: Errno = Errno(90);
+    pub const NOPROTOOPT: Errno = Errno(92);
+    pub const PROTONOSUPPORT: Errno = Errno(93);
+    pub const SOCKTNOSUPPORT: Errno = Errno(94);
     pub const OPNOTSUPP: Errno = Errno(95);
+    pub const AFNOSUPPORT: Errno = Errno(97);
+    pub const ADDRINUSE: Errno = Errno(98);
+    pub const ADDRNOTAVAIL: Errno = Errno(99);
+    pub const NETUNREACH: Errno = Errno(101);
+    pub const CONNABORTED: Errno = Errno(103);
+    pub const CONNRESET: Errno = Errno(104);
+    pub const ISCONN: Errno = Errno(106);
+    pub const NOTCONN: Errno = Errno(107);
     pub const TIMEDOUT: Errno = Errno(110);
+    pub const CONNREFUSED: Errno = Errno(111);
+    pub const ALREADY: Errno = Errno(114);
+    pub const INPROGRESS: Errno = Errno(115);
 
     /// Return value of a system call with this error: the negated number.
     pub const fn result(self) -> u64 {

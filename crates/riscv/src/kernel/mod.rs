@@ -18,6 +18,7 @@ mod futex;
 mod memory;
 mod misc;
 mod named;
+pub mod network;
 mod number;
 mod ranges;
 mod saved;
@@ -235,6 +236,9 @@ impl Kernel {
                 effect = Effect::Killed(signal);
             }
             self.signals.restore_mask(hart);
+        }
+        if matches!(effect, Effect::Exit(_) | Effect::Killed(_)) {
+            self.leave_network();
         }
         Reply { effect, woken }
     }

@@ -132,6 +132,8 @@ pub enum Kind {
     Device,
     /// A pipe, with a name or without.
     Pipe,
+    /// A socket, with a name or without.
+    Socket,
 }
 
 /// What programs learn of a file.
@@ -158,6 +160,7 @@ impl Status {
             Kind::Link => (0o777, 1),
             Kind::Device => (0o620, 1),
             Kind::Pipe => (0o600, 1),
+            Kind::Socket => (0o777, 1),
         };
         Status { kind, size: 0, inode, permissions, links }
     }
@@ -172,6 +175,8 @@ pub enum Change<'a> {
     MakeFile(&'a str),
     /// A new pipe with a name.
     MakePipe(&'a str),
+    /// A new socket with a name.
+    MakeSocket(&'a str),
     /// A file gets other permissions.
     Permit {
         /// One of its names, absolute.

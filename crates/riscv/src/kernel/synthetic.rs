@@ -194,6 +194,7 @@ fn own(name: &str, facts: &Facts<'_>) -> Option<Made> {
             range(facts.harts),
             kib = pages * PAGE / 1024,
         )),
+        "oom_score_adj" => text("0\n".to_owned()),
         "cgroup" => text("0::/\n".to_owned()),
         "mountinfo" | "mounts" | "smaps" => text(String::new()),
         _ => None,

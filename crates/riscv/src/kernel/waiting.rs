@@ -166,6 +166,9 @@ impl Kernel {
         }
         let ends = self.signals.deliver(hart, state, memory);
         self.signals.restore_mask(hart);
+        if ends.is_some() {
+            self.leave_network();
+        }
         ends
     }
 
@@ -211,12 +214,19 @@ impl Kernel {
                     Cause::Misaligned => (SIGBUS, 1),
                     Cause::NotMemory => (SIGBUS, 3),
                     // As if Linux had ended the program.
-                    Cause::Exhausted => return false,
+                    Cause::Exhausted => {
+                        self.leave_network();
+                        return false;
+                    }
                 };
                 (signal, code, fault.address)
             }
         };
-        self.signals.fault(hart, state, memory, (signal, code, address))
+        let is_handled = self.signals.fault(hart, state, memory, (signal, code, address));
+        if !is_handled {
+            self.leave_network();
+        }
+        is_handled
     }
 
     /// `kill`, `tkill`, `tgkill`, `rt_sigqueueinfo` and `rt_tgsigqueueinfo`.

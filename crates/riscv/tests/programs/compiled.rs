@@ -94,6 +94,11 @@ fn polling() {
 }
 
 #[test]
+fn sockets() {
+    prints_the_same("sockets", &[]);
+}
+
+#[test]
 fn timers() {
     prints_the_same("timers", &[]);
     prints_the_same("timers", &["end"]);

@@ -7,7 +7,7 @@ use rackmem_riscv::kernel::{Effect, Errno, Expired, Host, Kernel, Reply, Stream}
 use rackmem_riscv::space::{AddressSpace, PAGE, Permissions, TOP};
 use rackmem_riscv::{Hart, abi};
 
-const DATA: u64 = 0x40_0000;
+pub const DATA: u64 = 0x40_0000;
 const HEAP: u64 = 0x50_0000;
 
 const FUTEX: u64 = 98;
@@ -54,28 +54,28 @@ impl Host for World {
     }
 }
 
-struct Process {
-    kernel: Kernel,
-    space: AddressSpace,
+pub struct Process {
+    pub kernel: Kernel,
+    pub space: AddressSpace,
     world: World,
 }
 
 impl Process {
-    fn new() -> Process {
+    pub fn new() -> Process {
         let mut space = AddressSpace::new();
         space.map(DATA, PAGE, Permissions::READ_WRITE);
         Process { kernel: Kernel::new(HEAP, 1), space, world: World::default() }
     }
 
     /// A call of one hart; returns what is in `a0` then, too.
-    fn call(&mut self, hart: usize, number: u64, args: &[u64]) -> (u64, Reply) {
+    pub fn call(&mut self, hart: usize, number: u64, args: &[u64]) -> (u64, Reply) {
         let (state, reply) = self.any_call(hart, number, args);
         assert_eq!(state.pc, 0x1004, "the ecall is over");
         (state.x[abi::A0], reply)
     }
 
     /// A call that may have to be made again, or that a handler follows; returns the registers.
-    fn any_call(&mut self, hart: usize, number: u64, args: &[u64]) -> (Hart, Reply) {
+    pub fn any_call(&mut self, hart: usize, number: u64, args: &[u64]) -> (Hart, Reply) {
         let mut state = Hart::new(0x1000);
         state.x[abi::A7] = number;
         state.x[abi::SP] = DATA + PAGE;

@@ -6,6 +6,7 @@ mod crashes;
 mod dynamic;
 mod errors;
 mod kernel;
+mod network;
 mod official;
 mod rig;
 mod space;

@@ -52,7 +52,11 @@ impl Files {
             Open::Zero => Open::Zero,
             Open::Full => Open::Full,
             Open::Random => Open::Random,
-            Open::Event { .. } | Open::Timer(_) | Open::Epoll(_) | Open::File(_) => {
+            Open::Event { .. }
+            | Open::Timer(_)
+            | Open::Epoll(_)
+            | Open::Socket(_)
+            | Open::File(_) => {
                 return Err(NXIO);
             }
         };

@@ -32,7 +32,7 @@ impl Open {
 
     /// Whether bytes can be moved to it.
     const fn takes_bytes(&self) -> bool {
-        self.has_places() || matches!(self, Open::Pipe(_) | Open::Output(_))
+        self.has_places() || matches!(self, Open::Pipe(_) | Open::Output(_) | Open::Socket(_))
     }
 }
 

@@ -16,6 +16,7 @@
 //! | `pipes` | pipes and event counters |
 //! | `fifos` | pipes with names |
 //! | `timer` | timers that are files |
+//! | `sockets` | stream sockets |
 //! | `polling`, `epoll` | waiting for several of them |
 
 mod again;
@@ -30,6 +31,7 @@ mod on_disk;
 mod pipes;
 mod polling;
 mod regular;
+mod sockets;
 mod status;
 mod table;
 mod timer;
@@ -84,7 +86,11 @@ impl Files {
         if let Some(result) = self.lock_call(number, context) {
             return Some(result);
         }
-        let result = self.dispatch(number, context, process)?;
+        let socket_result = self.socket_call(number, context);
+        let result = match socket_result {
+            Some(result) => result,
+            None => self.dispatch(number, context, process)?,
+        };
         if context.has_changed {
             let [a0, a1, a2, ..] = context.args();
             let (from, to) = match number {
@@ -100,6 +106,7 @@ impl Files {
                 self.note_change(file);
             }
         }
+        context.has_changed |= self.note_sockets();
         Some(result)
     }
 
@@ -178,7 +185,7 @@ impl Files {
                 context.has_changed = true;
                 self.table.replace(a0, a1, a2)
             }
-            number::IOCTL => self.table.get(a0).and(Err(Errno::NOTTY)),
+            number::IOCTL => self.device_control(context),
             number::FCNTL => self.control(a0, a1, a2),
             _ => return None,
         })
@@ -211,6 +218,30 @@ impl Files {
             } else {
                 self.close(context, descriptor)?;
             }
+        }
+        Ok(0)
+    }
+
+    /// `ioctl`.
+    fn device_control(&mut self, context: &mut Context<'_>) -> Result {
+        const FIONREAD: u32 = 0x541b;
+        const FIONBIO: u32 = 0x5421;
+        let [descriptor, command, argument, ..] = context.args();
+        let file = self.table.file(descriptor)?;
+        match (command as u32, &file.open) {
+            (FIONBIO, _) => {
+                let nonblock = if context.read_u32(argument)? == 0 { 0 } else { table::NONBLOCK };
+                file.flags = file.flags & !table::NONBLOCK | nonblock;
+            }
+            (FIONREAD, &Open::Pipe(number)) => {
+                let count = self.table.pipe(number)?.length() as u32;
+                context.memory.write(argument, &count.to_le_bytes())?;
+            }
+            (FIONREAD, &Open::Socket(number)) => {
+                let count = self.arrived_bytes(number)? as u32;
+                context.memory.write(argument, &count.to_le_bytes())?;
+            }
+            _ => return Err(Errno::NOTTY),
         }
         Ok(0)
     }

@@ -349,6 +349,7 @@ const fn letter(kind: Kind) -> u8 {
         Kind::Folder => 4,
         Kind::File => 8,
         Kind::Link => 10,
+        Kind::Socket => 12,
     }
 }
 

@@ -46,6 +46,11 @@ impl Pipe {
         CAPACITY.saturating_sub(self.bytes.len())
     }
 
+    /// Bytes that wait to be read.
+    pub(super) fn length(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The first bytes, which stay.
     pub(super) fn first(&self, most: usize) -> Vec<u8> {
         self.bytes.iter().copied().take(most).collect()

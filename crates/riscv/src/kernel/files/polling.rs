@@ -8,8 +8,9 @@ pub(super) const OUT: u32 = 4;
 pub(super) const ERR: u32 = 8;
 pub(super) const HUP: u32 = 0x10;
 const NVAL: u32 = 0x20;
-const NORMAL_IN: u32 = 0x40;
-const NORMAL_OUT: u32 = 0x100;
+pub(super) const NORMAL_IN: u32 = 0x40;
+pub(super) const NORMAL_OUT: u32 = 0x100;
+pub(super) const READ_HUP: u32 = 0x2000;
 
 /// Descriptors of one call, at most.
 const MOST: u64 = 1024;
@@ -39,6 +40,7 @@ impl Files {
                 let broken = if has_reader { 0 } else { ERR };
                 able(reads && pipe.is_readable(), writes && pipe.is_writable()) | hung_up | broken
             }
+            &mut Open::Socket(number) => self.socket_events(number)?,
             Open::Epoll(_) => able(self.has_events(descriptor)?, false),
             _ => able(true, true),
         })

@@ -216,6 +216,7 @@ const PROCESSES: u64 = 0x9fa0;
 const SYSTEM: u64 = 0x6265_6572;
 const TERMINALS: u64 = 0x1cd1;
 const PIPES: u64 = 0x5049_5045;
+const SOCKETS: u64 = 0x534f_434b;
 const NAMELESS: u64 = 0x0904_1934;
 
 /// The file system that a normal name of the kernel's is in.
@@ -270,6 +271,7 @@ impl Files {
             Open::Folder(name, ..) | Open::Path(name) => system_of(&normal(name)),
             Open::Text(..) => PROCESSES,
             Open::Input | Open::Output(_) => TERMINALS,
+            Open::Socket(_) => SOCKETS,
             Open::Event { .. } | Open::Timer(_) | Open::Epoll(_) => NAMELESS,
             Open::Pipe(number) => {
                 let number = *number;
@@ -311,6 +313,7 @@ const fn mode(status: &Status) -> u32 {
         Kind::Link => 0o120_000,
         Kind::Device => 0o020_000,
         Kind::Pipe => 0o010_000,
+        Kind::Socket => 0o140_000,
     };
     kind | status.permissions
 }

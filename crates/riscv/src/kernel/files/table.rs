@@ -10,6 +10,7 @@ use super::pipes::Pipe;
 use super::regular::Regular;
 use super::timer::Timer;
 use super::{Errno, Result, Way};
+use crate::kernel::network::Network;
 use crate::kernel::saved::{Checked, require};
 use crate::kernel::synthetic::{FIRST_INODE, normal};
 use crate::kernel::{Entry, Kind, Status, Stream};
@@ -54,6 +55,8 @@ pub(super) enum Open {
     },
     Timer(Timer),
     Epoll(Interests),
+    /// The socket with this number.
+    Socket(u32),
 }
 
 /// An open file: descriptors that are copies share it.
@@ -101,6 +104,7 @@ pub(super) struct Table {
     /// Open files that mappings need.
     kept: Vec<u32>,
     pub(super) locks: Locks,
+    pub(super) network: Network,
     /// Open files that are the host's.
     on_disk: usize,
     /// And those that are timers, by number.
@@ -121,6 +125,7 @@ impl Default for Table {
             pipes: BTreeMap::new(),
             kept: Vec::new(),
             locks: Locks::default(),
+            network: Network::default(),
             on_disk: 0,
             timers: Vec::new(),
             last: 0,
@@ -148,7 +153,8 @@ impl Open {
 impl Table {
     /// Checks what was read: numbers refer to what is there, and new ones are free.
     pub(super) fn check(&self) -> Checked {
-        let Table { descriptors, files, pipes, kept, locks, on_disk, timers, last } = self;
+        let Table { descriptors, files, pipes, kept, locks, network: _, on_disk, timers, last } =
+            self;
         let used = files.keys().chain(pipes.keys()).max().copied().unwrap_or(0);
         require((used..LAST_FILE).contains(last), || {
             format!("last: is {last}, must be {used} to {}", LAST_FILE - 1)
@@ -188,6 +194,8 @@ impl Table {
                 require(*count < u64::MAX, || format!("open.count: is {count}, which is too many"))
             }
             Open::Timer(timer) => timer.check(),
+            // Those that are open are not saved.
+            Open::Socket(number) => Err(format!("open: there is no socket {number}")),
             Open::File(Regular::Memory(file)) => {
                 file.check().map_err(|wrong| format!("open.{wrong}"))
             }
@@ -305,8 +313,10 @@ impl Table {
         let closed = self.files.remove(&file);
         self.timers.retain(|&timer| timer != file);
         self.on_disk -= usize::from(closed.as_ref().is_some_and(OpenFile::is_on_disk));
-        if let Some(OpenFile { open: Open::Pipe(number), .. }) = closed {
-            self.forget_pipe(number);
+        match closed.map(|file| file.open) {
+            Some(Open::Pipe(number)) => self.forget_pipe(number),
+            Some(Open::Socket(number)) => self.network.close(number),
+            _ => {}
         }
         self.locks.close_file(file)
     }
@@ -318,7 +328,9 @@ impl Table {
 
     /// What the link below `/proc/self/fd` says of a descriptor.
     pub(super) fn link(&mut self, descriptor: u64) -> Result<String> {
-        Ok(match &self.any_file(descriptor)?.open {
+        let OpenFile { open, status, .. } = self.any_file(descriptor)?;
+        let inode = status.inode;
+        Ok(match open {
             Open::Input | Open::Output(_) => "/dev/tty".to_owned(),
             Open::File(file) => file.shown_name(),
             Open::Folder(name, ..) => name.clone(),
@@ -331,6 +343,7 @@ impl Table {
             Open::Event { .. } => "anon_inode:[eventfd]".to_owned(),
             Open::Timer(_) => "anon_inode:[timerfd]".to_owned(),
             Open::Epoll(_) => "anon_inode:[eventpoll]".to_owned(),
+            Open::Socket(_) => format!("socket:[{inode}]"),
             // Which of its files a text is, is not kept.
             Open::Text(..) => "/proc".to_owned(),
         })
@@ -444,11 +457,13 @@ impl Table {
         }
     }
 
-    /// The open files that stand at the two ends of what this one is an end of: itself, if it is no pipe.
+    /// The open files that stand at the two ends of what this one is an end of: itself, if it is no pipe. Sockets note
+    /// for themselves which of them something happens to.
     pub(super) fn partners(&mut self, descriptor: u64) -> Vec<u32> {
         let Ok(Descriptor { file, .. }) = self.slot(descriptor).copied() else { return Vec::new() };
         let number = match self.files.get(&file) {
             Some(OpenFile { open: Open::Pipe(number), .. }) => *number,
+            Some(OpenFile { open: Open::Socket(_), .. }) => return Vec::new(),
             _ => return vec![file],
         };
         let is_end =

@@ -4,6 +4,7 @@ use std::io::SeekFrom;
 
 use super::names::AT_FDCWD;
 use super::pipes::{read_event, write_event};
+use super::sockets::Reading;
 use super::table::{APPEND, NONBLOCK, Open, OpenFile};
 use super::{Context, Errno, Files, Place, Process, Result, Way};
 use crate::kernel::{OpenMode, Opened, misc};
@@ -140,6 +141,10 @@ impl Files {
                 read_event(context, (count, *one_by_one), waits, buffer)?
             }
             (Open::Timer(timer), _) => timer.read(context, waits, buffer)?,
+            (&mut Open::Socket(number), _) => {
+                let socket = (number, waits);
+                self.read_socket(context, socket, buffer, Reading::default())?
+            }
             (Open::Epoll(_), _) => return Err(Errno::INVAL),
         })
     }
@@ -193,6 +198,10 @@ impl Files {
             (Open::Pipe(number), _) => {
                 let pipe = (*number, waits);
                 return self.write_pipe(context, pipe, buffer);
+            }
+            (&mut Open::Socket(number), _) => {
+                let socket = (number, waits);
+                return self.write_socket(context, socket, buffer, true);
             }
             (Open::Event { count, .. }, _) => return write_event(context, count, waits, buffer),
             (Open::Timer(_) | Open::Epoll(_), _) => return Err(Errno::INVAL),

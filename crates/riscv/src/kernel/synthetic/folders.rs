@@ -7,7 +7,7 @@ use crate::fnv::{BASIS, fnv1a};
 use crate::kernel::{Entry, Kind};
 
 /// Names of files that are always there. Folders are what they are in.
-const NAMES: [&str; 45] = [
+const NAMES: [&str; 46] = [
     "/dev/full",
     "/dev/null",
     "/dev/random",
@@ -30,6 +30,7 @@ const NAMES: [&str; 45] = [
     "/proc/self/maps",
     "/proc/self/mountinfo",
     "/proc/self/mounts",
+    "/proc/self/oom_score_adj",
     "/proc/self/smaps",
     "/proc/self/stat",
     "/proc/self/statm",

@@ -1,0 +1,185 @@
+//! Calls that send and receive with flags.
+
+use super::{Context, Errno, Files, Reading, Result, addresses};
+use crate::kernel::files::transfer::{CHUNK, pieces};
+use crate::kernel::network::{BUFFER_BYTES, Family, Place, State};
+
+const OUT_OF_BAND: u64 = 1;
+const PEEK: u64 = 2;
+const TRUNCATE: u64 = 0x20;
+const DO_NOT_WAIT: u64 = 0x40;
+const WAIT_FOR_ALL: u64 = 0x100;
+const ERROR_QUEUE: u64 = 0x2000;
+const NO_SIGNAL: u64 = 0x4000;
+
+/// Offsets in `struct msghdr`.
+const NAME: u64 = 0;
+const NAME_LENGTH: u64 = 8;
+const PIECES: u64 = 16;
+const PIECE_COUNT: u64 = 24;
+const CONTROL: u64 = 32;
+const CONTROL_LENGTH: u64 = 40;
+const FLAGS: u64 = 48;
+
+impl Files {
+    /// Sends pieces of user memory: what one call can take of them.
+    fn send(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        pieces: &[(u64, u64)],
+        flags: u64,
+    ) -> Result {
+        let (number, waits) = self.socket_number(descriptor)?;
+        if flags & OUT_OF_BAND != 0 {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let mut bytes = Vec::new();
+        for &(start, length) in pieces {
+            let from = bytes.len();
+            let count = length.min(CHUNK - from as u64) as usize;
+            bytes.resize(from + count, 0);
+            context.memory.read(start, &mut bytes[from..])?;
+        }
+        let waits = waits && flags & DO_NOT_WAIT == 0;
+        let signals = flags & NO_SIGNAL == 0;
+        Ok(self.write_socket(context, (number, waits), &bytes, signals)? as u64)
+    }
+
+    /// Receives into pieces of user memory.
+    fn receive(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        pieces: &[(u64, u64)],
+        flags: u64,
+    ) -> Result {
+        let (number, waits) = self.socket_number(descriptor)?;
+        if flags & OUT_OF_BAND != 0 {
+            return Err(Errno::INVAL);
+        }
+        if flags & ERROR_QUEUE != 0 {
+            return Err(Errno::AGAIN);
+        }
+        let wanted = pieces.iter().map(|piece| piece.1).fold(0, u64::saturating_add);
+        let mut bytes = vec![0; wanted.min(CHUNK) as usize];
+        let waits = waits && flags & DO_NOT_WAIT == 0;
+        let keeps = flags & PEEK != 0;
+        // A call can wait for no more than the buffer holds.
+        let awaits_all = waits && flags & WAIT_FOR_ALL != 0;
+        let least = if awaits_all { bytes.len().min(BUFFER_BYTES) } else { 0 };
+        let reading = Reading { keeps, least };
+        let count = self.read_socket(context, (number, waits), &mut bytes, reading)?;
+        let is_inet = self.network().socket(number)?.family == Family::Inet;
+        if flags & TRUNCATE != 0 && is_inet {
+            return Ok(count as u64);
+        }
+        let mut rest = &bytes[..count];
+        for &(to, length) in pieces {
+            let (piece, behind) = rest.split_at((rest.len() as u64).min(length) as usize);
+            context.memory.write(to, piece)?;
+            rest = behind;
+        }
+        Ok(count as u64)
+    }
+
+    /// That a message may have an address: TCP ignores it.
+    fn check_address(&mut self, descriptor: u64, has_address: bool) -> Result<()> {
+        let (number, _) = self.socket_number(descriptor)?;
+        let socket = self.network().socket(number)?;
+        match (&socket.state, socket.family) {
+            (State::Stream { .. }, Family::Unix) if has_address => Err(Errno::ISCONN),
+            (_, Family::Unix) if has_address => Err(Errno::OPNOTSUPP),
+            _ => Ok(()),
+        }
+    }
+
+    /// The name that a receiver is told: TCP has none, and a Unix socket that of the other end.
+    fn sender(&mut self, descriptor: u64) -> Result<Vec<u8>> {
+        let (number, _) = self.socket_number(descriptor)?;
+        match self.network().socket(number)?.state {
+            State::Stream { remote: Place::Unix(_), peer: Some(_), .. } => {
+                self.remote_bytes(number)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// `sendto`.
+    pub(super) fn send_to(&mut self, context: &mut Context<'_>) -> Result {
+        let [descriptor, start, length, flags, address, _] = context.args();
+        self.check_address(descriptor, address != 0)?;
+        self.send(context, descriptor, &[(start, length)], flags)
+    }
+
+    /// `recvfrom`.
+    pub(super) fn receive_from(&mut self, context: &mut Context<'_>) -> Result {
+        let [descriptor, start, length, flags, address, length_at] = context.args();
+        let count = self.receive(context, descriptor, &[(start, length)], flags)?;
+        if address != 0 {
+            let sender = self.sender(descriptor)?;
+            addresses::write(context, &sender, (address, length_at))?;
+        }
+        Ok(count)
+    }
+
+    /// `sendmsg`.
+    pub(super) fn send_message(&mut self, context: &mut Context<'_>) -> Result {
+        let [descriptor, message, flags, ..] = context.args();
+        let (number, _) = self.socket_number(descriptor)?;
+        let has_name = context.read_u64(message.wrapping_add(NAME))? != 0
+            && context.read_u32(message.wrapping_add(NAME_LENGTH))? != 0;
+        self.check_address(descriptor, has_name)?;
+        let pieces = message_pieces(context, message)?;
+        if self.network().socket(number)?.family == Family::Unix {
+            check_control(context, message)?;
+        }
+        self.send(context, descriptor, &pieces, flags)
+    }
+
+    /// `recvmsg`.
+    pub(super) fn receive_message(&mut self, context: &mut Context<'_>) -> Result {
+        let [descriptor, message, flags, ..] = context.args();
+        self.socket_number(descriptor)?;
+        let pieces = message_pieces(context, message)?;
+        let count = self.receive(context, descriptor, &pieces, flags)?;
+        let name = context.read_u64(message.wrapping_add(NAME))?;
+        if name != 0 {
+            let sender = self.sender(descriptor)?;
+            addresses::write(context, &sender, (name, message.wrapping_add(NAME_LENGTH)))?;
+        }
+        context.write_words(message.wrapping_add(CONTROL_LENGTH), &[0])?;
+        context.memory.write(message.wrapping_add(FLAGS), &0u32.to_le_bytes())?;
+        Ok(count)
+    }
+}
+
+fn message_pieces(context: &mut Context<'_>, message: u64) -> Result<Vec<(u64, u64)>> {
+    const MOST: u64 = 1024;
+    let start = context.read_u64(message.wrapping_add(PIECES))?;
+    match context.read_u64(message.wrapping_add(PIECE_COUNT))? {
+        count if count > MOST => Err(Errno::MSGSIZE),
+        count => pieces(context, start, count),
+    }
+}
+
+/// Refuses a message that hands over descriptors.
+fn check_control(context: &mut Context<'_>, message: u64) -> Result<()> {
+    const HEADER_BYTES: u64 = 16;
+    const SOL_SOCKET: u32 = 1;
+    const RIGHTS: u32 = 1;
+    let at = context.read_u64(message.wrapping_add(CONTROL))?;
+    let length = context.read_u64(message.wrapping_add(CONTROL_LENGTH))?;
+    if length < HEADER_BYTES {
+        return Ok(());
+    }
+    let level = context.read_u32(at.wrapping_add(8))?;
+    let kind = context.read_u32(at.wrapping_add(12))?;
+    if (level, kind) == (SOL_SOCKET, RIGHTS) {
+        context.host.warn(
+            "sendmsg() with descriptors (SCM_RIGHTS) is not implemented; the program gets EOPNOTSUPP",
+        );
+        return Err(Errno::OPNOTSUPP);
+    }
+    Ok(())
+}

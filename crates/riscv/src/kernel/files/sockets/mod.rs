@@ -1,0 +1,250 @@
+//! System calls on stream sockets, of IPv4 and of the machine itself (`AF_UNIX`). What connections do is in
+//! [`crate::kernel::network`].
+//!
+//! | file | content |
+//! |---|---|
+//! | `addresses` | addresses as programs write them |
+//! | `connecting` | `bind`, `listen`, `accept`, `connect`, `shutdown` |
+//! | `messages` | `sendto`, `recvmsg` and their like |
+//! | `options` | `getsockopt` and `setsockopt` |
+
+mod addresses;
+mod connecting;
+mod messages;
+mod options;
+
+use super::polling::{ERR, HUP, IN, NORMAL_IN, NORMAL_OUT, OUT, READ_HUP};
+use super::table::{CLOEXEC, NONBLOCK, Open, OpenFile, READ_WRITE};
+use super::{Context, Errno, Files, Result, number};
+use crate::kernel::network::{Family, Network, State};
+use crate::kernel::signals::{Info, SIGPIPE};
+use crate::kernel::synthetic::FIRST_INODE;
+use crate::kernel::{Kind, Status};
+
+const AF_UNIX: u16 = 1;
+const AF_INET: u16 = 2;
+
+/// How a call reads.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Reading {
+    /// The bytes can be read again.
+    pub keeps: bool,
+    /// Bytes that the call waits for, unless the stream ends before.
+    pub least: usize,
+}
+
+/// The family of an `AF_` constant.
+const fn family(number: u64) -> Result<Family> {
+    match number as u32 as u16 {
+        AF_UNIX => Ok(Family::Unix),
+        AF_INET => Ok(Family::Inet),
+        _ => Err(Errno::AFNOSUPPORT),
+    }
+}
+
+/// Checks the type and protocol of a socket. Returns its flags: `O_NONBLOCK` and `O_CLOEXEC`.
+fn flags(family: Family, kind: u64, protocol: u64) -> Result {
+    const STREAM: u64 = 1;
+    const LAST_KIND: u64 = 10;
+    const ANY: u64 = 0;
+    const UNIX: u64 = 1;
+    const TCP: u64 = 6;
+    let (kind, flags) = (kind & 0xf, kind as u32 as u64 & !0xf);
+    match (kind, family, protocol as u32 as u64) {
+        _ if flags & !(NONBLOCK | CLOEXEC) != 0 || kind > LAST_KIND => Err(Errno::INVAL),
+        (STREAM, Family::Unix, ANY | UNIX) | (STREAM, Family::Inet, ANY | TCP) => Ok(flags),
+        (STREAM, ..) => Err(Errno::PROTONOSUPPORT),
+        _ => Err(Errno::SOCKTNOSUPPORT),
+    }
+}
+
+impl Context<'_> {
+    /// Nothing can be done with a socket now: a call that waits does so for the time of the socket, if it has one.
+    fn wait_for_socket(&mut self, waits: bool, limit_ns: Option<u64>) -> Errno {
+        if !waits {
+            return Errno::AGAIN;
+        }
+        let now = self.host.now_ns();
+        match self.deadline.or(limit_ns.map(|limit| now.saturating_add(limit))) {
+            Some(until) if until <= now => Errno::AGAIN,
+            until => self.block(until),
+        }
+    }
+}
+
+impl Files {
+    pub(in crate::kernel) const fn network(&mut self) -> &mut Network {
+        &mut self.table.network
+    }
+
+    /// Has interests in changes report what has happened to sockets. Returns whether anything has.
+    pub(in crate::kernel) fn note_sockets(&mut self) -> bool {
+        let touched = self.network().take_touched();
+        for &file in &touched {
+            self.note_change(file);
+        }
+        !touched.is_empty()
+    }
+
+    pub(super) fn socket_call(&mut self, number: u64, context: &mut Context<'_>) -> Option<Result> {
+        let [a0, a1, a2, a3, ..] = context.args();
+        Some(match number {
+            number::SOCKET => self.new_socket(a0, a1, a2),
+            number::SOCKETPAIR => self.new_pair(context),
+            number::BIND => self.bind(context),
+            number::LISTEN => self.listen(a0, a1),
+            number::ACCEPT => self.accept(context, 0),
+            number::ACCEPT4 => self.accept(context, a3),
+            number::CONNECT => self.connect(context),
+            number::SHUTDOWN => self.shut_down(a0, a1),
+            number::GETSOCKNAME => self.own_address(context),
+            number::GETPEERNAME => self.other_address(context),
+            number::SENDTO => self.send_to(context),
+            number::RECVFROM => self.receive_from(context),
+            number::SENDMSG => self.send_message(context),
+            number::RECVMSG => self.receive_message(context),
+            number::SETSOCKOPT => self.set_option(context),
+            number::GETSOCKOPT => self.option(context),
+            _ => return None,
+        })
+    }
+
+    /// The socket of a descriptor, and whether calls on it wait.
+    fn socket_number(&mut self, descriptor: u64) -> Result<(u32, bool)> {
+        let OpenFile { open, flags, .. } = self.table.file(descriptor)?;
+        match open {
+            Open::Socket(number) => Ok((*number, *flags & NONBLOCK == 0)),
+            _ => Err(Errno::NOTSOCK),
+        }
+    }
+
+    /// Gives a socket a descriptor.
+    fn open_socket(&mut self, number: u32, flags: u64) -> Result {
+        let inode = FIRST_INODE + u64::from(self.table.next_number());
+        let file = OpenFile {
+            open: Open::Socket(number),
+            flags: READ_WRITE | flags & NONBLOCK,
+            status: Status::new(Kind::Socket, inode),
+        };
+        let opened = self.table.add(file, flags & CLOEXEC != 0);
+        match opened {
+            Ok(descriptor) => {
+                let file = self.table.file_number(descriptor)?;
+                self.network().set_file(number, file);
+            }
+            Err(_) => self.network().close(number),
+        }
+        opened
+    }
+
+    /// `socket`.
+    fn new_socket(&mut self, domain: u64, kind: u64, protocol: u64) -> Result {
+        let family = family(domain)?;
+        let flags = flags(family, kind, protocol)?;
+        let number = self.network().add(family)?;
+        self.open_socket(number, flags)
+    }
+
+    /// `socketpair`.
+    fn new_pair(&mut self, context: &mut Context<'_>) -> Result {
+        let [domain, kind, protocol, to, ..] = context.args();
+        let family = family(domain)?;
+        let flags = flags(family, kind, protocol)?;
+        if family != Family::Unix {
+            return Err(Errno::OPNOTSUPP);
+        }
+        if self.table.room() < 2 {
+            return Err(Errno::MFILE);
+        }
+        let pair = self.network().pair()?;
+        let opened = pair.map(|number| self.open_socket(number, flags));
+        let ends = [opened[0]?, opened[1]?];
+        let bytes: Vec<u8> = ends.iter().flat_map(|&end| (end as u32).to_le_bytes()).collect();
+        if let Err(fault) = context.memory.write(to, &bytes) {
+            for end in ends {
+                self.table.close(end)?;
+            }
+            return Err(fault.into());
+        }
+        Ok(0)
+    }
+
+    /// Events of a socket that are there now.
+    pub(super) fn socket_events(&mut self, number: u32) -> Result<u32> {
+        let when = |is_so: bool, events: u32| if is_so { events } else { 0 };
+        if let Some(has_ready) = self.network().has_ready(number) {
+            return Ok(when(has_ready, IN | NORMAL_IN));
+        }
+        Ok(match &self.network().socket(number)?.state {
+            State::Stream { end, .. } if end.is_connecting() => 0,
+            State::Stream { end, .. } => {
+                let (no_more_in, no_more_out) = (end.is_read_out(), end.is_written_out());
+                when(no_more_in || end.arrived_bytes() > 0, IN | NORMAL_IN)
+                    | when(no_more_in, READ_HUP)
+                    | when(no_more_out || end.has_space(), OUT | NORMAL_OUT)
+                    | when(no_more_in && no_more_out, HUP)
+                    | when(end.error().is_some(), ERR)
+            }
+            _ => OUT | NORMAL_OUT | HUP,
+        })
+    }
+
+    /// Bytes of a socket that wait to be read.
+    pub(super) fn arrived_bytes(&mut self, number: u32) -> Result<usize> {
+        match &self.network().socket(number)?.state {
+            State::Listener(_) => Err(Errno::INVAL),
+            State::Stream { end, .. } => Ok(end.arrived_bytes()),
+            State::Fresh => Ok(0),
+        }
+    }
+
+    /// Reads from a socket into a buffer of the kernel.
+    pub(super) fn read_socket(
+        &mut self,
+        context: &mut Context<'_>,
+        (number, waits): (u32, bool),
+        buffer: &mut [u8],
+        reading: Reading,
+    ) -> Result<usize> {
+        let socket = self.network().socket(number)?;
+        let limit_ns = socket.settings.receive_ns;
+        let family = socket.family;
+        let Some(end) = self.network().end(number) else {
+            return Err(if family == Family::Unix { Errno::INVAL } else { Errno::NOTCONN });
+        };
+        let is_short = end.arrived_bytes() < reading.least;
+        if is_short && !end.is_read_out() && end.error().is_none() {
+            return Err(context.wait_for_socket(waits, limit_ns));
+        }
+        let read = self.network().with_end(number, |end| end.read(buffer, reading.keeps));
+        match read.unwrap_or(Err(Errno::NOTCONN))? {
+            Some(count) => Ok(count),
+            None => Err(context.wait_for_socket(waits, limit_ns)),
+        }
+    }
+
+    /// Writes to a socket from a buffer of the kernel; `signals` says whether one that nobody reads raises `SIGPIPE`.
+    pub(super) fn write_socket(
+        &mut self,
+        context: &mut Context<'_>,
+        (number, waits): (u32, bool),
+        buffer: &[u8],
+        signals: bool,
+    ) -> Result<usize> {
+        let socket = self.network().socket(number)?;
+        let limit_ns = socket.settings.send_ns;
+        // As on Linux, where TCP takes no connection for one that is over.
+        let missing = if socket.family == Family::Unix { Errno::NOTCONN } else { Errno::PIPE };
+        let written = self.network().with_end(number, |end| end.write(buffer, waits));
+        match written.unwrap_or(Err(missing)) {
+            Ok(Some(count)) => Ok(count),
+            Ok(None) => Err(context.wait_for_socket(waits, limit_ns)),
+            Err(errno) => {
+                if errno == Errno::PIPE && signals {
+                    context.raised = Some(Info::by_write(SIGPIPE));
+                }
+                Err(errno)
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Stream sockets of a program, and what they tell those of other nodes of a run.
+//!
+//! Two ends of a connection talk by [`Segment`]s only. Those for the node itself arrive at once; a driver carries the
+//! others: it takes them by [`Kernel::take_segments`], and gives them to the other node's [`Kernel::deliver`]. From one
+//! node to another it keeps their order and loses none.
+
+mod bound;
+mod end;
+mod place;
+mod saved;
+mod sockets;
+
+#[cfg(test)]
+mod tests;
+
+use super::Kernel;
+
+pub(super) use bound::Name;
+pub(super) use end::Family;
+pub(super) use place::Place;
+pub use sockets::{BUFFER_BYTES, MOST_SOCKETS};
+pub(super) use sockets::{Network, Socket, State};
+
+/// Bytes of a data segment without its headers, at most: what an Ethernet frame of 1,500 bytes has room for.
+pub const MOST_DATA: usize = 1460;
+
+/// One end of a connection: a node of the run and a port of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Address {
+    /// Number of the node, from 0.
+    pub node: u16,
+    /// TCP port.
+    pub port: u16,
+}
+
+/// What one node's sockets tell another's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// The end that sends it.
+    pub from: Address,
+    /// The end that it is for.
+    pub to: Address,
+    /// What it says.
+    pub kind: Kind,
+}
+
+/// What a segment says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub enum Kind {
+    /// Asks a listener for a connection.
+    Connect,
+    /// The listener's answer: the connection is open.
+    Accept,
+    /// The other answer: nobody listens.
+    Refuse,
+    /// The next bytes of the stream, [`MOST_DATA`] at most.
+    Data(Vec<u8>),
+    /// The sender may send so many bytes more, because they were read.
+    Room {
+        /// As many as the receiver's program has read since it last said so.
+        bytes: u32,
+    },
+    /// The stream in this direction is at its end.
+    Finish,
+    /// The connection is over, in both directions.
+    Reset,
+}
+
+impl Segment {
+    /// Bytes that it takes of an Ethernet link, as a TCP segment without options: frame, preamble and gap included.
+    pub fn wire_bytes(&self) -> u64 {
+        /// Preamble 8, header 14, checksum 4, gap 12.
+        const FRAME: u64 = 38;
+        const IPV4: u64 = 20;
+        const TCP: u64 = 20;
+        const SMALLEST_PAYLOAD: u64 = 46;
+        let data = match &self.kind {
+            Kind::Data(bytes) => bytes.len() as u64,
+            _ => 0,
+        };
+        FRAME + (IPV4 + TCP + data).max(SMALLEST_PAYLOAD)
+    }
+}
+
+impl Kernel {
+    /// Makes the program that of node `node` of a run of `nodes`; without this it is node 0 of 1. Called before the
+    /// program begins, or goes on from a checkpoint.
+    pub fn join_network(&mut self, node: u16, nodes: u16) {
+        self.files.network().join(node, nodes);
+    }
+
+    /// Takes the segments for other nodes that calls and deliveries have made since, oldest first.
+    pub fn take_segments(&mut self) -> Vec<Segment> {
+        self.files.network().take_segments()
+    }
+
+    /// Takes a segment that another node has sent. Returns the harts that were asleep and run again, as
+    /// [`super::Reply::woken`] does.
+    pub fn deliver(&mut self, segment: Segment) -> Vec<usize> {
+        self.files.network().receive(segment);
+        match self.files.note_sockets() {
+            true => self.retrying().collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// Closes the sockets of a program that is over, of which other nodes get segments. The kernel does so where a
+    /// call, a signal or a fault ends the program; a driver that ends it for another reason does so itself.
+    pub fn leave_network(&mut self) {
+        self.files.network().leave();
+    }
+}

@@ -1,0 +1,145 @@
+//! What sockets are bound to: ports of addresses, and names of Unix sockets.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::RangeInclusive;
+
+use super::place::{Place, ip_of};
+use super::sockets::{Network, Socket, State};
+use crate::kernel::{Errno, Result};
+
+/// Ports of sockets that are not bound to one (`ip_local_port_range`).
+pub(super) const PORTS: RangeInclusive<u16> = 32768..=60999;
+
+/// The name of a Unix socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::kernel) enum Name {
+    /// One that is in no folder.
+    Abstract(Vec<u8>),
+    /// A file, as the program has named it, and its inode.
+    File(Vec<u8>, u64),
+}
+
+impl Name {
+    fn is_same(&self, other: &Name) -> bool {
+        match (self, other) {
+            (Name::File(_, one), Name::File(_, other)) => one == other,
+            _ => self == other,
+        }
+    }
+}
+
+impl Network {
+    /// One without sockets, whose next port is this one.
+    pub(super) fn with_next_port(port: u16) -> Option<Network> {
+        PORTS.contains(&port).then(|| {
+            let mut network = Network::default();
+            network.next_port = port;
+            network
+        })
+    }
+
+    pub(super) const fn next_port(&self) -> u16 {
+        self.next_port
+    }
+
+    /// Gives a socket a port of an address; port 0 stands for any.
+    pub(in crate::kernel) fn bind(&mut self, number: u32, to: SocketAddrV4) -> Result<()> {
+        let ip = *to.ip();
+        if !ip.is_unspecified() && !self.is_own(ip) {
+            return Err(Errno::ADDRNOTAVAIL);
+        }
+        let port = match to.port() {
+            0 => self.free_port()?,
+            port if self.conflicts(number, ip, port) => return Err(Errno::ADDRINUSE),
+            port => port,
+        };
+        let socket = self.socket(number)?;
+        socket.bound = Some(SocketAddrV4::new(ip, port));
+        socket.local = socket.bound.map(Place::Inet);
+        Ok(())
+    }
+
+    /// Whether another socket keeps this one from a port.
+    fn conflicts(&self, number: u32, ip: Ipv4Addr, port: u16) -> bool {
+        let shares = self.sockets.get(&number).is_some_and(|socket| socket.settings.shares_port);
+        self.sockets.iter().any(|(&other, socket)| {
+            let Some(Place::Inet(local)) = socket.local else { return false };
+            let meets = local.ip().is_unspecified() || ip.is_unspecified() || *local.ip() == ip;
+            let listens = matches!(socket.state, State::Listener(_));
+            let both_share = shares && socket.settings.shares_port && !listens;
+            other != number && local.port() == port && meets && !both_share
+        })
+    }
+
+    /// A port that no socket has: each in its turn.
+    pub(super) fn free_port(&mut self) -> Result<u16> {
+        for _ in PORTS {
+            let port = self.next_port;
+            self.next_port = if port == *PORTS.end() { *PORTS.start() } else { port + 1 };
+            let has_it = |socket: &Socket| match socket.local {
+                Some(Place::Inet(local)) => local.port() == port,
+                _ => false,
+            };
+            if !self.sockets.values().any(has_it) {
+                return Ok(port);
+            }
+        }
+        Err(Errno::ADDRINUSE)
+    }
+
+    /// Whether an address is the node's own.
+    pub(super) fn is_own(&self, ip: Ipv4Addr) -> bool {
+        ip.is_loopback() || ip == ip_of(self.node)
+    }
+
+    /// Gives a Unix socket a name.
+    pub(in crate::kernel) fn set_name(&mut self, number: u32, name: Name) -> Result<()> {
+        if let Name::Abstract(_) = name
+            && self.sockets.values().any(|socket| socket.name.as_ref() == Some(&name))
+        {
+            return Err(Errno::ADDRINUSE);
+        }
+        self.socket(number)?.name = Some(name);
+        Ok(())
+    }
+
+    /// A name that no socket has, as Linux makes them: five digits.
+    pub(in crate::kernel) fn free_name(&self) -> Name {
+        let names = (0..=0xf_ffff).map(|count| Name::Abstract(format!("{count:05x}").into()));
+        let has = |name: &Name| self.sockets.values().any(|one| one.name.as_ref() == Some(name));
+        // There are fewer sockets than names.
+        names.into_iter().find(|name| !has(name)).unwrap_or(Name::Abstract(Vec::new()))
+    }
+
+    pub(super) fn has_listener(&self, ip: Ipv4Addr, port: u16) -> bool {
+        self.sockets.values().any(|socket| match (socket.local, &socket.state) {
+            (Some(Place::Inet(local)), State::Listener(_)) => {
+                let meets = local.ip().is_unspecified() || ip.is_unspecified() || *local.ip() == ip;
+                local.port() == port && meets
+            }
+            _ => false,
+        })
+    }
+
+    /// The socket that listens at a place.
+    pub(super) fn listener_at(&self, to: Place) -> Option<u32> {
+        let listens = |number: u32, socket: &Socket| match (to, socket.local, &socket.state) {
+            (Place::Unix(asked), _, State::Listener(_)) => number == asked,
+            (Place::Inet(to), Some(Place::Inet(local)), State::Listener(_)) => {
+                let is_there = local.ip().is_unspecified() || local.ip() == to.ip();
+                local.port() == to.port() && is_there
+            }
+            _ => false,
+        };
+        self.sockets.iter().find(|&(&number, socket)| listens(number, socket)).map(|(&n, _)| n)
+    }
+
+    /// The Unix socket that listens by a name; the last one, if files have come and gone.
+    pub(in crate::kernel) fn listener_named(&self, name: &Name) -> Option<u32> {
+        let is_it = |socket: &Socket| {
+            let listens = matches!(socket.state, State::Listener(_));
+            listens && socket.name.as_ref().is_some_and(|own| own.is_same(name))
+        };
+        self.sockets.iter().rev().find(|(_, socket)| is_it(socket)).map(|(&number, _)| number)
+    }
+}

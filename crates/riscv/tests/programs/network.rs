@@ -1,0 +1,323 @@
+//! Sockets of programs on two nodes, with nothing between them but what the test carries.
+
+use rackmem_riscv::Hart;
+use rackmem_riscv::kernel::{Caused, Effect, Errno};
+use rackmem_riscv::network::{Address, BUFFER_BYTES, Kind, MOST_DATA, Segment};
+
+use super::kernel::{DATA, Process};
+
+const FCNTL: u64 = 25;
+const CLOSE: u64 = 57;
+const READ: u64 = 63;
+const KILL: u64 = 129;
+const WRITE: u64 = 64;
+const EXIT_GROUP: u64 = 94;
+const SOCKET: u64 = 198;
+const BIND: u64 = 200;
+const LISTEN: u64 = 201;
+const ACCEPT: u64 = 202;
+const CONNECT: u64 = 203;
+const GETPEERNAME: u64 = 205;
+
+const UNIX: u64 = 1;
+const INET: u64 = 2;
+const STREAM: u64 = 1;
+const NONBLOCK: u64 = 0o4000;
+
+/// Where addresses and bytes are.
+const ADDRESS: u64 = DATA + 64;
+const LENGTH: u64 = DATA + 128;
+const BUFFER: u64 = DATA + 0x1000;
+const BUFFER_PAGES: u64 = 64;
+
+const ANY: [u8; 4] = [0, 0, 0, 0];
+const PORT: u16 = 6379;
+const SERVER: Address = Address { node: 0, port: PORT };
+const CLIENT: Address = Address { node: 1, port: 32768 };
+
+fn node(number: u16) -> Process {
+    let mut process = Process::new();
+    process.kernel.join_network(number, 2);
+    let length = BUFFER_PAGES * rackmem_riscv::space::PAGE;
+    process.space.map(BUFFER, length, rackmem_riscv::space::Permissions::READ_WRITE);
+    process
+}
+
+/// A call; `None` if its thread sleeps.
+fn call(process: &mut Process, number: u64, args: &[u64]) -> Option<u64> {
+    let (state, reply) = process.any_call(0, number, args);
+    match reply.effect {
+        Effect::Return => Some(state.x[rackmem_riscv::abi::A0]),
+        Effect::Sleep { until_ns: None } => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A call that succeeds.
+fn done(process: &mut Process, number: u64, args: &[u64]) -> u64 {
+    let value = call(process, number, args).expect("it does not sleep");
+    assert!((value as i64) >= 0, "call {number}: {}", value as i64);
+    value
+}
+
+fn put_address(process: &mut Process, ip: [u8; 4], port: u16) {
+    let words =
+        [INET | u64::from(port.swap_bytes()) << 16 | u64::from(u32::from_le_bytes(ip)) << 32, 0];
+    for (at, word) in (0..).zip(words) {
+        process.space.store(ADDRESS + 8 * at, 8, word).expect("it is mapped");
+    }
+}
+
+fn listen(process: &mut Process, ip: [u8; 4], backlog: u64) -> u64 {
+    put_address(process, ip, PORT);
+    let server = done(process, SOCKET, &[INET, STREAM, 0]);
+    done(process, BIND, &[server, ADDRESS, 16]);
+    done(process, LISTEN, &[server, backlog]);
+    server
+}
+
+/// A client that asks for a connection to a node's port.
+fn ask(process: &mut Process, ip: [u8; 4]) -> (u64, Option<u64>) {
+    put_address(process, ip, PORT);
+    let client = done(process, SOCKET, &[INET, STREAM, 0]);
+    (client, call(process, CONNECT, &[client, ADDRESS, 16]))
+}
+
+/// Carries segments between nodes until there are none. Returns how many harts woke.
+fn carry(nodes: &mut [Process; 2]) -> usize {
+    let mut woken = 0;
+    loop {
+        let under_way: Vec<Segment> =
+            nodes.iter_mut().flat_map(|node| node.kernel.take_segments()).collect();
+        if under_way.is_empty() {
+            return woken;
+        }
+        for segment in under_way {
+            woken += nodes[usize::from(segment.to.node)].kernel.deliver(segment).len();
+        }
+    }
+}
+
+/// A connection from node 1 to node 0: the descriptors of both ends.
+fn connected(nodes: &mut [Process; 2]) -> (u64, u64) {
+    let server = listen(&mut nodes[0], ANY, 4);
+    let (client, outcome) = ask(&mut nodes[1], [10, 0, 0, 1]);
+    assert_eq!(outcome, None);
+    carry(nodes);
+    assert_eq!(call(&mut nodes[1], CONNECT, &[client, ADDRESS, 16]), Some(0));
+    (done(&mut nodes[0], ACCEPT, &[server, 0, 0]), client)
+}
+
+fn kinds(process: &mut Process) -> Vec<Kind> {
+    process.kernel.take_segments().into_iter().map(|segment| segment.kind).collect()
+}
+
+fn hears(process: &mut Process, from: Address, to: Address, kind: Kind) -> Vec<Kind> {
+    process.kernel.deliver(Segment { from, to, kind });
+    kinds(process)
+}
+
+#[test]
+fn a_client_of_another_node_is_served() {
+    let mut nodes = [node(0), node(1)];
+    let server = listen(&mut nodes[0], ANY, 4);
+    assert_eq!(call(&mut nodes[0], ACCEPT, &[server, 0, 0]), None, "nobody has asked");
+    let (client, outcome) = ask(&mut nodes[1], [10, 0, 0, 1]);
+    assert_eq!(outcome, None, "the answer is not there");
+    let asked = nodes[1].kernel.take_segments();
+    assert_eq!(asked, [Segment { from: CLIENT, to: SERVER, kind: Kind::Connect }]);
+    assert_eq!(asked[0].wire_bytes(), 84, "no frame is smaller");
+    assert_eq!(nodes[0].kernel.deliver(asked[0].clone()), [0], "the server goes on");
+    let answer = nodes[0].kernel.take_segments();
+    assert_eq!(answer, [Segment { from: SERVER, to: CLIENT, kind: Kind::Accept }]);
+    assert_eq!(call(&mut nodes[0], ACCEPT, &[server, 0, 0]), Some(server + 1));
+    assert_eq!(nodes[1].kernel.deliver(answer[0].clone()), [0], "the client goes on");
+    assert_eq!(call(&mut nodes[1], CONNECT, &[client, ADDRESS, 16]), Some(0));
+}
+
+#[test]
+fn names_are_addresses_of_nodes() {
+    let mut nodes = [node(0), node(1)];
+    let (accepted, client) = connected(&mut nodes);
+    for (node, descriptor, expected) in [(0, accepted, [10, 0, 0, 2]), (1, client, [10, 0, 0, 1])] {
+        nodes[node].space.store(LENGTH, 4, 16).expect("it is mapped");
+        done(&mut nodes[node], GETPEERNAME, &[descriptor, ADDRESS, LENGTH]);
+        let ip = nodes[node].space.load(ADDRESS + 4, 4).expect("it is mapped");
+        assert_eq!((ip as u32).to_le_bytes(), expected);
+    }
+}
+
+#[test]
+fn bytes_travel_in_frames_as_far_as_there_is_room() {
+    let mut nodes = [node(0), node(1)];
+    let (accepted, client) = connected(&mut nodes);
+    done(&mut nodes[1], WRITE, &[client, BUFFER, 3000]);
+    let segments = nodes[1].kernel.take_segments();
+    let lengths: Vec<u64> = segments.iter().map(Segment::wire_bytes).collect();
+    assert_eq!(lengths, [1538, 1538, 78 + 80]);
+    assert_eq!(call(&mut nodes[0], READ, &[accepted, BUFFER, 4000]), None);
+    for segment in segments {
+        assert_eq!(nodes[0].kernel.deliver(segment), [0], "the reader goes on");
+    }
+    assert_eq!(done(&mut nodes[0], READ, &[accepted, BUFFER, 4000]), 3000);
+    assert_eq!(kinds(&mut nodes[0]), [], "the sender has room enough");
+
+    done(&mut nodes[1], FCNTL, &[client, 4, NONBLOCK]);
+    let mut written = 3000;
+    while let Some(count) = call(&mut nodes[1], WRITE, &[client, BUFFER, 200_000])
+        && (count as i64) > 0
+    {
+        written += count as usize;
+    }
+    assert_eq!(written, 2 * BUFFER_BYTES, "both buffers are full");
+    let sent = nodes[1].kernel.take_segments();
+    let bytes = |segment: &Segment| match &segment.kind {
+        Kind::Data(bytes) => bytes.len(),
+        other => panic!("{other:?}"),
+    };
+    assert!(sent.iter().all(|segment| bytes(segment) <= MOST_DATA));
+    let total: usize = sent.iter().map(bytes).sum();
+    assert_eq!(total, BUFFER_BYTES - 3000, "no more than the receiver has room for");
+    for segment in sent {
+        nodes[0].kernel.deliver(segment);
+    }
+    // Half of the buffer is read: room for as much is given back at once, and the sender goes on.
+    done(&mut nodes[0], READ, &[accepted, BUFFER, BUFFER_BYTES as u64 / 2]);
+    let bytes = 3000 + BUFFER_BYTES as u32 / 2;
+    assert_eq!(kinds(&mut nodes[0]), [Kind::Room { bytes }]);
+}
+
+#[test]
+fn nobody_at_a_port_is_an_answer() {
+    let mut alone = node(0);
+    assert_eq!(hears(&mut alone, CLIENT, SERVER, Kind::Connect), [Kind::Refuse]);
+    for kind in [Kind::Data(vec![1]), Kind::Finish, Kind::Accept] {
+        assert_eq!(hears(&mut alone, CLIENT, SERVER, kind), [Kind::Reset]);
+    }
+    for kind in [Kind::Reset, Kind::Refuse, Kind::Room { bytes: 1 }] {
+        assert_eq!(hears(&mut alone, CLIENT, SERVER, kind), [], "there is no answer to an answer");
+    }
+    let elsewhere = Address { node: 1, port: PORT };
+    assert_eq!(hears(&mut alone, CLIENT, elsewhere, Kind::Connect), [], "it is for another node");
+    listen(&mut alone, [127, 0, 0, 1], 4);
+    assert_eq!(hears(&mut alone, CLIENT, SERVER, Kind::Connect), [Kind::Refuse]);
+}
+
+#[test]
+fn more_data_than_there_is_room_for_ends_the_connection() {
+    let mut nodes = [node(0), node(1)];
+    let (accepted, _) = connected(&mut nodes);
+    let flood = Kind::Data(vec![0; BUFFER_BYTES + 1]);
+    assert_eq!(hears(&mut nodes[0], CLIENT, SERVER, flood), [Kind::Reset]);
+    let read = call(&mut nodes[0], READ, &[accepted, BUFFER, 8]);
+    assert_eq!(read, Some(Errno::CONNRESET.result()));
+}
+
+#[test]
+fn addresses_outside_of_the_run_have_no_way() {
+    let mut alone = node(0);
+    for ip in [[10, 0, 0, 3], [10, 0, 1, 1], [192, 168, 0, 1]] {
+        assert_eq!(ask(&mut alone, ip).1, Some(Errno::NETUNREACH.result()));
+    }
+    for ip in [[10, 0, 0, 1], [127, 0, 0, 1], ANY] {
+        assert_eq!(
+            ask(&mut alone, ip).1,
+            Some(Errno::CONNREFUSED.result()),
+            "it is the node itself"
+        );
+    }
+    assert_eq!(kinds(&mut alone), []);
+    let ip_6 = call(&mut alone, SOCKET, &[10, STREAM, 0]);
+    assert_eq!(ip_6, Some(Errno::AFNOSUPPORT.result()));
+    let datagrams = call(&mut alone, SOCKET, &[INET, 2, 0]);
+    assert_eq!(datagrams, Some(Errno::SOCKTNOSUPPORT.result()));
+}
+
+#[test]
+fn connections_beyond_the_backlog_wait_until_one_is_accepted() {
+    let mut nodes = [node(0), node(1)];
+    let server = listen(&mut nodes[0], ANY, 1);
+    let clients: Vec<u64> = (0..4).map(|_| ask(&mut nodes[1], [10, 0, 0, 1]).0).collect();
+    carry(&mut nodes);
+    let is_connected =
+        |nodes: &mut [Process; 2], client| call(&mut nodes[1], CONNECT, &[client, ADDRESS, 16]);
+    assert_eq!(
+        is_connected(&mut nodes, clients[1]),
+        Some(0),
+        "as on Linux, one more than asked for"
+    );
+    assert_eq!(is_connected(&mut nodes, clients[2]), None);
+    done(&mut nodes[0], ACCEPT, &[server, 0, 0]);
+    assert!(carry(&mut nodes) > 0);
+    assert_eq!(is_connected(&mut nodes, clients[2]), Some(0));
+    assert_eq!(is_connected(&mut nodes, clients[3]), None);
+    done(&mut nodes[0], CLOSE, &[server]);
+    carry(&mut nodes);
+    let outcome = |nodes: &mut [Process; 2], client| {
+        call(&mut nodes[1], READ, &[client, BUFFER, 8]).map(|value| value as i64)
+    };
+    assert_eq!(is_connected(&mut nodes, clients[3]), Some(Errno::CONNREFUSED.result()));
+    for waiting in &clients[1..3] {
+        assert_eq!(outcome(&mut nodes, *waiting), Some(Errno::CONNRESET.result() as i64));
+    }
+    assert_eq!(outcome(&mut nodes, clients[0]), None, "the accepted one is open");
+}
+
+#[test]
+fn a_program_that_is_killed_resets_its_connections() {
+    const ABORT: u64 = 6;
+    const PROCESS: u64 = 1000;
+    let kill = |process: &mut Process| {
+        let (_, reply) = process.any_call(0, KILL, &[PROCESS, ABORT]);
+        assert_eq!(reply.effect, Effect::Killed(ABORT as i32));
+    };
+    let crash = |process: &mut Process| {
+        let what = Caused::Illegal;
+        let mut state = Hart::new(0x1000);
+        assert!(!process.kernel.fault(0, &mut state, what, &mut process.space));
+    };
+    for end in [&kill as &dyn Fn(&mut Process), &crash] {
+        let mut nodes = [node(0), node(1)];
+        let (_, client) = connected(&mut nodes);
+        done(&mut nodes[1], WRITE, &[client, BUFFER, 10]);
+        carry(&mut nodes);
+        end(&mut nodes[0]);
+        assert_eq!(kinds(&mut nodes[0]), [Kind::Reset], "there were bytes to read");
+    }
+}
+
+#[test]
+fn a_program_that_ends_closes_its_connections() {
+    for reads_all in [false, true] {
+        let mut nodes = [node(0), node(1)];
+        let (accepted, client) = connected(&mut nodes);
+        done(&mut nodes[1], WRITE, &[client, BUFFER, 10]);
+        carry(&mut nodes);
+        if reads_all {
+            done(&mut nodes[0], READ, &[accepted, BUFFER, 10]);
+        }
+        assert_eq!(call(&mut nodes[1], READ, &[client, BUFFER, 8]), None);
+        let (_, reply) = nodes[0].any_call(0, EXIT_GROUP, &[0]);
+        assert_eq!(reply.effect, Effect::Exit(0));
+        assert_eq!(carry(&mut nodes), 1, "the reader goes on");
+        let end = call(&mut nodes[1], READ, &[client, BUFFER, 8]);
+        let expected = if reads_all { 0 } else { Errno::CONNRESET.result() };
+        assert_eq!(end, Some(expected));
+        assert_eq!(hears(&mut nodes[0], CLIENT, SERVER, Kind::Connect), [Kind::Refuse]);
+    }
+}
+
+#[test]
+fn unix_sockets_stay_in_their_node() {
+    let mut alone = node(0);
+    let one = done(&mut alone, SOCKET, &[UNIX, STREAM, 0]);
+    alone.space.store(ADDRESS, 8, UNIX | u64::from(b'x') << 24).expect("it is mapped");
+    done(&mut alone, BIND, &[one, ADDRESS, 4]);
+    done(&mut alone, LISTEN, &[one, 4]);
+    let other = done(&mut alone, SOCKET, &[UNIX, STREAM, 0]);
+    done(&mut alone, CONNECT, &[other, ADDRESS, 4]);
+    done(&mut alone, WRITE, &[other, BUFFER, 5]);
+    let accepted = done(&mut alone, ACCEPT, &[one, 0, 0]);
+    assert_eq!(done(&mut alone, READ, &[accepted, BUFFER, 8]), 5);
+    assert_eq!(kinds(&mut alone), []);
+}
