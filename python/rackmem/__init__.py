@@ -36,7 +36,7 @@ from .errors import (
     StoreError,
     WaitTimeout,
 )
-from .machine import Machine, machines, programs
+from .machine import Machine, Program, machines, programs
 from .report import report
 from .result import Execution, Result, Stage
 from .session import Checkpoint, Mark, Measurement, Session
@@ -66,6 +66,7 @@ __all__ = [
     "Operation",
     "PathError",
     "Point",
+    "Program",
     "ProgramError",
     "QueuePair",
     "RackError",

@@ -26,10 +26,7 @@ def programs() -> list[str]: ...
 def read_program(name: str) -> tuple[str, bytes]: ...
 def execute(
     machine: str,
-    program: bytes,
-    arguments: list[str],
-    environment: list[str],
-    nodes: int,
+    programs: list[tuple[bytes, list[str], list[str], int]],
     max_cycles: Optional[int] = None,
     libraries: Optional[Path] = None,
     told: Optional[Callable[[int], Any]] = None,
@@ -70,10 +67,7 @@ class Session:
     def __new__(
         cls,
         machine: str,
-        program: bytes,
-        arguments: list[str],
-        environment: list[str],
-        nodes: int,
+        programs: list[tuple[bytes, list[str], list[str], int]],
         libraries: Optional[Path] = None,
     ) -> Session: ...
     @property

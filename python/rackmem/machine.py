@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
 
@@ -29,6 +29,28 @@ def machines() -> dict[str, str]:
 def programs() -> list[str]:
     """Names of the programs that are ready for the model."""
     return list(_rackmem.programs())
+
+
+class Program:
+    """A program for some nodes of a run whose other nodes execute others: `execute("server", beside=[Program("client")])`.
+
+    The arguments are those of `Machine.execute`.
+    """
+
+    def __init__(
+        self,
+        program: str | Path | bytes,
+        *arguments: str,
+        nodes: int = 1,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        name, binary = read_program(program)
+        check_nodes(nodes)
+        self._part = (binary, [name, *map(str, arguments)], to_variables(environment), nodes)
+
+    def __repr__(self) -> str:
+        _, arguments, _, nodes = self._part
+        return f"Program({', '.join(map(repr, arguments))}, nodes={nodes})"
 
 
 class Machine:
@@ -116,11 +138,12 @@ class Machine:
         *arguments: str,
         nodes: int = 1,
         environment: Mapping[str, str] | None = None,
+        beside: Sequence[Program] = (),
         libraries: str | Path | None = None,
         max_cycles: int | None = None,
         told: Told | None = None,
     ) -> Execution:
-        """Executes a RISC-V program with a process on each of so many nodes.
+        """Executes a RISC-V program with a process on each of so many nodes, and those `beside` it on the nodes after.
 
         `program` is one of `rackmem.programs()`, the path of an RV64GC program, or its bytes. `libraries` is the folder
         that stands for / where a dynamically linked program looks for its linker and its libraries, such as
@@ -129,12 +152,8 @@ class Machine:
         Raises `ProgramError` if a process does not end with status 0, `MachineError` if the machine executes no
         programs, `RunError` if the program never ends.
         """
-        name, binary = read_program(program)
-        check_nodes(nodes)
-        argv, variables = [name, *map(str, arguments)], to_variables(environment)
-        report, failure = _rackmem.execute(
-            self._toml, binary, argv, variables, nodes, max_cycles, to_folder(libraries), told
-        )
+        parts = to_parts(Program(program, *arguments, nodes=nodes, environment=environment), *beside)
+        report, failure = _rackmem.execute(self._toml, parts, max_cycles, to_folder(libraries), told)
         execution = Execution(json.loads(report))
         if failure is not None:
             raise ProgramError(failure, execution)
@@ -146,13 +165,12 @@ class Machine:
         *arguments: str,
         nodes: int = 1,
         environment: Mapping[str, str] | None = None,
+        beside: Sequence[Program] = (),
         libraries: str | Path | None = None,
     ) -> Session:
         """The same program to be executed piece by piece, with statistics in between. Nothing is executed yet."""
-        name, binary = read_program(program)
-        check_nodes(nodes)
-        argv, variables = [name, *map(str, arguments)], to_variables(environment)
-        return Session(self, _rackmem.Session(self._toml, binary, argv, variables, nodes, to_folder(libraries)))
+        parts = to_parts(Program(program, *arguments, nodes=nodes, environment=environment), *beside)
+        return Session(self, _rackmem.Session(self._toml, parts, to_folder(libraries)))
 
     def restore(self, checkpoint: Checkpoint | str | Path, *, libraries: str | Path | None = None) -> Session:
         """A program that goes on from a checkpoint, or from the file of one, on this machine.
@@ -172,6 +190,14 @@ class Machine:
     def __repr__(self) -> str:
         changes = "".join(f".set({path!r}, {value!r})" for path, value in self._settings.items())
         return f"Machine.load({self._source!r}){changes}"
+
+
+def to_parts(*programs: Program) -> list[tuple[bytes, list[str], list[str], int]]:
+    """Programs as the model takes them."""
+    for program in programs:
+        if not isinstance(program, Program):
+            raise Error(f"beside: {program!r} is no Program")
+    return [program._part for program in programs]
 
 
 def check_nodes(nodes: int) -> None:

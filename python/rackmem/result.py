@@ -171,9 +171,10 @@ class Execution(Result):
 
     def headline(self) -> list[tuple[str, str]]:
         report = self.report
+        programs = report.get("programs", [report])
         return [
             ("machine", str(report["machine"])),
-            ("program", " ".join([report["program"], *report["arguments"]])),
+            ("program", " : ".join(" ".join([one["program"], *one["arguments"]]) for one in programs)),
             ("nodes", str(len(self.nodes))),
             ("simulated", f"{report['simulated_ns'] / 1000:.1f} us, {report['cycles']:,} cycles"),
             ("instructions", f"{report['instructions']:,}"),

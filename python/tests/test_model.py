@@ -106,6 +106,22 @@ def test_the_same_run_has_the_same_bytes(machine, tmp_path):
             rackmem.Result.load(tmp_path / "d")
 
 
+def test_nodes_execute_different_programs():
+    machine = rackmem.Machine.load("sonuma")
+    beside = [rackmem.Program("hello", "b", nodes=2, environment={"B": "2"})]
+    execution = machine.execute("hello", "a", environment={"A": "1"}, beside=beside)
+    expected = [("hello", ["a"], ["A=1"], 1), ("hello", ["b"], ["B=2"], 2)]
+    programs = execution.report["programs"]
+    assert [(p["program"], p["arguments"], p["environment"], p["nodes"]) for p in programs] == expected
+    assert sorted(node["stdout"][:13] for node in execution.nodes) == [f"node {n} of 3 t" for n in range(3)]
+    assert dict(execution.headline())["program"] == "hello a : hello b"
+    session = machine.session("hello", "a", environment={"A": "1"}, beside=beside)
+    session.run()
+    assert session.finish().report == execution.report
+    with pytest.raises(rackmem.Error, match="'hello' is no Program"):
+        machine.execute("hello", beside=["hello"])
+
+
 def test_programs_are_executed():
     machine = rackmem.Machine.load("sonuma")
     execution = machine.execute("netpipe", "--sizes=8", "--seconds=0.00001", "--json", nodes=2)

@@ -148,6 +148,7 @@ pub enum Command {
             rackmem run -n 4 -- ./program argument\n  \
             rackmem run -n 2 --context-size 1G --progress daemon -- ./program\n  \
             rackmem run -n 4 -- :pagerank --kronecker 16\n  \
+            rackmem run -n 1 ./server : -n 2 ./client   node 0 runs one program, the others another one\n  \
             rackmem run --rack test -- ./program     on a rack that is up, all nodes\n  \
             rackmem run -n 64 --together -- ./program   64 nodes, one process for their daemons\n  \
             rackmem run --rack-file rack.toml -- ./program   on the hosts of a rack file, by ssh\n\n\

@@ -29,6 +29,7 @@ pub mod programs;
 pub mod rackctl;
 pub mod report;
 pub mod reproduce;
+pub mod several;
 pub mod size;
 pub mod spans;
 pub mod spawn;

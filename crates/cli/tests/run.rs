@@ -31,6 +31,29 @@ fn output_has_the_node_in_front_of_each_line() {
 }
 
 #[test]
+fn nodes_run_different_programs() {
+    let host = Host::new();
+    let script = "echo $0 $RACKMEM_NODE of $RACKMEM_NODES";
+    let args = ["run", "-n", "1", "sh", "-c", script, "a", ":", "-n", "2", "--", "sh", "-c"];
+    let out = host.ok(&[&args[..], &[script, "b"]].concat());
+    assert_eq!(sorted(&out), ["[0] a 0 of 3", "[1] b 1 of 3", "[2] b 2 of 3"]);
+    for (args, status, said) in [
+        (&["-n", "1", "true", ":", "false"][..], 2, "how many processes of false? Say -n N before"),
+        (&["true", ":", "-n", "1", "false"], 2, "how many processes of true?"),
+        (&["-n", "1", "true", ":"], 2, "a program is missing after ':'"),
+        (&["-n", "1", "true", ":", "-n", "1", ":nothing"], 127, "no built-in program"),
+        (&["-n", "1", "true", ":", "-n", "1", "/no/where"], 127, "cannot start '/no/where'"),
+        (&["-n", "1", "true", ":", "-n", "1", "false"], 1, "node 1 ended with status 1"),
+        (&["-n", "4000", "true", ":", "-n", "97", "true"], 2, "are 4097 in all"),
+    ] {
+        let done = host.run(&[&["run"], args].concat());
+        assert_eq!(done.status, Some(status), "{done:?}");
+        assert!(done.err.contains(said), "{done:?}");
+    }
+    host.assert_nothing_left();
+}
+
+#[test]
 fn output_passes_through_unchanged_if_asked_or_from_a_single_node() {
     let host = Host::new();
     assert_eq!(host.ok(&shell("1", "printf 'a\\nb'")), "a\nb");

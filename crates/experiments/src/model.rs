@@ -43,7 +43,7 @@ fn execute(machine: &Machine, execution: &Execution) -> Known<Json> {
     let argv = [name.to_owned()].into_iter().chain(execution.arguments.iter().cloned());
     let args: Vec<String> = argv.collect();
     let job = Job { program: binary(name)?, args: &args, env: &[], nodes: execution.nodes };
-    let outcome = exec::run(machine, &job, exec::Options::default());
+    let outcome = exec::run(machine, &[job], exec::Options::default());
     let outcome = outcome.map_err(|error| error.to_string())?;
     let output = match (outcome.failed(), &execution.if_it_fails) {
         (Some(_), Some(instead)) => instead.clone(),

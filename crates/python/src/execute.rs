@@ -26,28 +26,35 @@ pub fn read_program(name: String) -> PyResult<(String, Vec<u8>)> {
     Ok((argv.swap_remove(0), binary.to_vec()))
 }
 
-/// Executes a program with a process on every node. Gives the report as JSON, and the failure that ended the run, if
-/// there is one. The first argument is the program's name.
+/// The bytes of a program, its arguments, of which the first is its name, its environment, and its number of nodes.
+pub type Part = (Vec<u8>, Vec<String>, Vec<String>, u16);
+
+/// Programs as the model takes them.
+pub fn jobs(programs: &[Part]) -> Vec<Job<'_>> {
+    programs
+        .iter()
+        .map(|(program, args, env, nodes)| Job { program, args, env, nodes: *nodes })
+        .collect()
+}
+
+/// Executes programs, with a process on every node. Gives the report as JSON, and the failure that ended the run, if
+/// there is one.
 #[pyfunction]
-#[pyo3(signature = (machine, program, arguments, environment, nodes, max_cycles=None, libraries=None, told=None))]
-#[expect(clippy::too_many_arguments, reason = "one caller, which names them")]
+#[pyo3(signature = (machine, programs, max_cycles=None, libraries=None, told=None))]
 pub fn execute(
     py: Python<'_>,
     machine: &str,
-    program: &[u8],
-    arguments: Vec<String>,
-    environment: Vec<String>,
-    nodes: u16,
+    programs: Vec<Part>,
     max_cycles: Option<u64>,
     libraries: Option<PathBuf>,
     told: Option<Bound<'_, PyAny>>,
 ) -> PyResult<(String, Option<String>)> {
     let machine = of_text(machine)?;
-    let job = Job { program, args: &arguments, env: &environment, nodes };
+    let jobs = jobs(&programs);
     let made = watched(py, told.as_ref(), |progress| {
-        run::execute(&machine, &job, max_cycles, libraries.as_deref(), Some(progress))
+        run::execute(&machine, &jobs, max_cycles, libraries.as_deref(), Some(progress))
     })?;
     let (report, outcome) = made.map_err(refused)?;
     let report = run::as_json(&report).map_err(refused)?;
-    Ok((report, run::failure(&arguments[0], &outcome)))
+    Ok((report, run::failure(&jobs, &outcome)))
 }

@@ -6,13 +6,13 @@ use std::sync::{Mutex, MutexGuard};
 use pyo3::prelude::*;
 use rackmem_experiments::study::run::{as_json, failure, not_executed};
 use rackmem_experiments::whole_file;
-use rackmem_sim::exec::part::Part;
 use rackmem_sim::exec::report::Report;
-use rackmem_sim::exec::{self, Job, Mark, Options, Taken, Until};
+use rackmem_sim::exec::{self, Mark, Options, Taken, Until, part};
 use rackmem_sim::figures::Figures;
 use rackmem_sim::machine::Machine;
 
 use crate::RunError;
+use crate::execute::{Part, jobs};
 use crate::machines::of_text;
 use crate::study::refused;
 use crate::watched::watched;
@@ -21,10 +21,7 @@ use crate::watched::watched;
 #[pyclass(frozen)]
 pub struct Session {
     machine: Machine,
-    program: Vec<u8>,
-    arguments: Vec<String>,
-    environment: Vec<String>,
-    nodes: u16,
+    programs: Vec<Part>,
     libraries: Option<PathBuf>,
     session: Mutex<Option<exec::Session>>,
 }
@@ -40,24 +37,17 @@ pub struct Reading(Figures);
 #[pymethods]
 impl Session {
     #[new]
-    #[pyo3(signature = (machine, program, arguments, environment, nodes, libraries=None))]
-    fn new(
-        machine: &str,
-        program: Vec<u8>,
-        arguments: Vec<String>,
-        environment: Vec<String>,
-        nodes: u16,
-        libraries: Option<PathBuf>,
-    ) -> PyResult<Session> {
+    #[pyo3(signature = (machine, programs, libraries=None))]
+    fn new(machine: &str, programs: Vec<Part>, libraries: Option<PathBuf>) -> PyResult<Session> {
         let machine = of_text(machine)?;
         let session = {
-            let job = Job { program: &program, args: &arguments, env: &environment, nodes };
+            let jobs = jobs(&programs);
             let options = Options { libraries: libraries.clone(), ..options() };
-            let session = exec::Session::new(&machine, &job, &options);
-            session.map_err(|error| refused(not_executed(&machine, &arguments[0], error)))?
+            let session = exec::Session::new(&machine, &jobs, &options);
+            session.map_err(|error| refused(not_executed(&machine, &jobs, error)))?
         };
         let session = Mutex::new(Some(session));
-        Ok(Session { machine, program, arguments, environment, nodes, libraries, session })
+        Ok(Session { machine, programs, libraries, session })
     }
 
     /// Executes a piece: whether the program goes on after it.
@@ -88,7 +78,8 @@ impl Session {
         told: Option<Bound<'_, PyAny>>,
     ) -> PyResult<bool> {
         let until = Until { instructions, mark: region.map(mark), ..Until::default() };
-        let refused = |error| refused(not_executed(&self.machine, &self.arguments[0], error));
+        let jobs = jobs(&self.programs);
+        let refused = |error| refused(not_executed(&self.machine, &jobs, error));
         watched(py, told.as_ref(), |progress| {
             let mut options = Options { progress: Some(progress), ..options() };
             self.with(|session| session.fast_forward(until, &mut options))?.map_err(refused)
@@ -129,12 +120,11 @@ impl Session {
 
     /// The state of the program where a fast-forward has ended.
     fn checkpoint(&self, py: Python<'_>) -> PyResult<Checkpoint> {
-        let Session { program, arguments, environment, nodes, .. } = self;
-        let job = Job { program, args: arguments, env: environment, nodes: *nodes };
-        let refused = |error| refused(not_executed(&self.machine, &arguments[0], error));
+        let jobs = jobs(&self.programs);
+        let refused = |error| refused(not_executed(&self.machine, &jobs, error));
         let checkpoint = watched(py, None, |progress| {
             let mut options = Options { progress: Some(progress), ..options() };
-            self.with(|session| session.checkpoint(&job, Part::Whole, &mut options))
+            self.with(|session| session.checkpoint(&jobs, part::Part::Whole, &mut options))
         })??;
         checkpoint.map(Checkpoint).map_err(refused)
     }
@@ -151,14 +141,16 @@ impl Session {
         let options = Options { libraries: libraries.clone(), ..options() };
         let session = exec::Session::restore(&machine, &checkpoint.0, &options);
         checkpoint.0.with_job(|job| {
-            let refused = |error| refused(not_executed(&machine, &job.args[0], error));
+            let refused = |error| refused(not_executed(&machine, &[*job], error));
             let session = Mutex::new(Some(session.map_err(refused)?));
             Ok(Session {
                 session,
-                program: job.program.to_vec(),
-                arguments: job.args.to_vec(),
-                environment: job.env.to_vec(),
-                nodes: job.nodes,
+                programs: vec![(
+                    job.program.to_vec(),
+                    job.args.to_vec(),
+                    job.env.to_vec(),
+                    job.nodes,
+                )],
                 libraries: libraries.clone(),
                 machine: machine.clone(),
             })
@@ -168,16 +160,16 @@ impl Session {
     /// The report as JSON; the session is over.
     fn finish(&self) -> PyResult<String> {
         let session = self.lock()?.take().ok_or_else(over)?;
-        let Session { machine, program, arguments, environment, nodes, .. } = self;
-        let job = Job { program, args: arguments, env: environment, nodes: *nodes };
+        let jobs = jobs(&self.programs);
         let outcome = session.finish(options());
         if let Some(why) = &outcome.cut_short {
-            return Err(RunError::new_err(format!("{}: {why}", arguments[0])));
+            return Err(RunError::new_err(format!("{}: {why}", exec::names(&jobs))));
         }
-        match failure(&arguments[0], &outcome) {
+        match failure(&jobs, &outcome) {
             Some(failure) => Err(RunError::new_err(failure)),
             None => {
-                let report = Report::new(machine, &job, None, &outcome).with_output(&outcome);
+                let report =
+                    Report::new(&self.machine, &jobs, None, &outcome).with_output(&outcome);
                 as_json(&report).map_err(refused)
             }
         }

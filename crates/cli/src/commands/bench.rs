@@ -17,7 +17,7 @@ use crate::choice::Choice;
 use crate::console::{self, Align, Table};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::job::{Captured, Job};
+use crate::job::{Captured, Job, Program};
 use crate::launcher::Launcher;
 use crate::rackctl::{Plan, PrivateRack};
 use crate::{host, placement, size};
@@ -193,10 +193,10 @@ fn measure(
     let rack = PrivateRack::start(&plan, interrupt)?;
     let flags = [(quick, "--quick"), (!placement.both_busy, "--one-sided")];
     let flags = flags.into_iter().filter(|(wanted, _)| *wanted).map(|(_, flag)| flag);
+    let command = [":bench"].into_iter().chain(flags).map(OsString::from).collect();
     let job = Job {
         rack: rack.rack(),
-        nodes: 2,
-        command: [":bench"].into_iter().chain(flags).map(OsString::from).collect(),
+        programs: vec![Program { command, nodes: 2 }],
         context_bytes: 0,
         progress,
         cores: placement.processes.clone(),

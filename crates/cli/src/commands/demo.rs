@@ -23,7 +23,7 @@ use crate::choice::Choice;
 use crate::console::{self, Align, Table, count};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::job::{Captured, Job};
+use crate::job::{Captured, Job, Program};
 use crate::rackctl::{Plan, PrivateRack};
 use crate::{host, size};
 use model::Model;
@@ -212,7 +212,7 @@ impl Ground {
                 let result = job.run(Some(&mut captured), interrupt);
                 captured.finish(result)
             }
-            Ground::Hosts(hosts) => hosts.captured(job, (0..job.nodes).collect(), interrupt),
+            Ground::Hosts(hosts) => hosts.captured(job, (0..job.nodes()).collect(), interrupt),
         }
     }
 }
@@ -360,8 +360,7 @@ impl PageRank<'_> {
         let alone = ["serial", "shm"].contains(&self.variant);
         let job = Job {
             rack: ground.rack(),
-            nodes: if alone { 1 } else { nodes },
-            command,
+            programs: vec![Program { command, nodes: if alone { 1 } else { nodes } }],
             context_bytes: 0,
             progress: Progress::Inline,
             cores: Vec::new(),

@@ -1,6 +1,6 @@
 //! `rackmem run`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::{Args, value_parser};
@@ -12,10 +12,10 @@ use crate::args::{ProgressArg, RackOrFileArg};
 use crate::choice::Choice;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::job::{Agreed, Job, Prefixed, Sink};
+use crate::job::{Agreed, Job, Prefixed, Program, Sink};
 use crate::launcher::Launcher;
 use crate::rackctl::{self, Plan, PrivateRack, State};
-use crate::{loadable, placement, programs, size};
+use crate::{loadable, placement, programs, several, size};
 
 /// Arguments of `rackmem run`.
 #[derive(Debug, Args)]
@@ -23,9 +23,9 @@ pub struct RunArgs {
     /// Rack that the command works on.
     #[command(flatten)]
     pub rack: RackOrFileArg,
-    /// How many processes; a rack that is up may have more nodes [default: all its nodes]
-    #[arg(short, long, value_name = "N", value_parser = value_parser!(u16).range(1..=4096))]
-    pub nodes: Option<u16>,
+    /// What is said of the first program.
+    #[command(flatten)]
+    pub of_program: ProgramArgs,
     /// Size of every node's segment, unless the program asks for another
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::parse)]
     pub context_size: u64,
@@ -48,10 +48,21 @@ pub struct RunArgs {
     /// The part of another host's run on this one.
     #[command(flatten)]
     pub part: PartArgs,
-    /// The program and its arguments
+    /// The program and its arguments, up to a `:` before another one
     #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     pub command: Vec<OsString>,
 }
+
+/// Options of one program of several.
+#[derive(Clone, Debug, Args)]
+pub struct ProgramArgs {
+    /// How many processes; a rack that is up may have more nodes [default: all its nodes]
+    #[arg(short, long, value_name = "N", value_parser = value_parser!(u16).range(1..=MAX_NODES))]
+    pub nodes: Option<u16>,
+}
+
+/// Nodes of a rack.
+const MAX_NODES: i64 = 4096;
 
 /// Options by which `rackmem run` starts itself on another host.
 #[derive(Debug, Args)]
@@ -75,31 +86,73 @@ fn parse_agreed(text: &str) -> std::result::Result<(u16, u64), String> {
     parts.ok_or_else(|| "expected ID:INCARNATION".to_owned())
 }
 
-/// Runs a program with one process per node.
-///
-/// # Errors
-/// The rack cannot be used, or a process failed: then with its status.
-pub fn run(choice: &Choice, args: &RunArgs) -> Result<()> {
-    if let Some(name) = args.command[0].to_string_lossy().strip_prefix(':') {
+/// What is to be run.
+struct Request<'a> {
+    args: &'a RunArgs,
+    programs: Vec<several::Program<ProgramArgs>>,
+    /// Processes of all programs, if that is said.
+    nodes: Option<u16>,
+}
+
+impl Request<'_> {
+    /// # Errors
+    /// A program is missing or none, or it is not said how many processes it has.
+    fn new(args: &RunArgs) -> Result<Request<'_>> {
+        let programs = several::programs(args.of_program.clone(), &args.command)?;
+        programs.iter().try_for_each(|program| check(&program.words[0]))?;
+        let nodes = match &programs[..] {
+            [one] => one.options.nodes,
+            all => Some(sum(all)?),
+        };
+        Ok(Request { args, programs, nodes })
+    }
+}
+
+/// The processes of several programs.
+fn sum(programs: &[several::Program<ProgramArgs>]) -> Result<u16> {
+    let of = |program: &several::Program<ProgramArgs>| {
+        let name = program.words[0].to_string_lossy();
+        program.options.nodes.map(u32::from).ok_or_else(|| {
+            Failure::usage(format!("how many processes of {name}? Say -n N before each program"))
+        })
+    };
+    let sum = programs.iter().map(of).sum::<Result<u32>>()?;
+    match u16::try_from(sum) {
+        Ok(few) if i64::from(few) <= MAX_NODES => Ok(few),
+        _ => Err(Failure::usage(format!("--nodes: are {sum} in all, must be at most {MAX_NODES}"))),
+    }
+}
+
+fn check(program: &OsStr) -> Result<()> {
+    let name = program.to_string_lossy();
+    if let Some(name) = name.strip_prefix(':') {
         programs::find(name)?;
-    } else if loadable::find(&args.command[0]).is_ok_and(|path| loadable::is_for_riscv(&path)) {
-        let name = args.command[0].to_string_lossy();
+    } else if loadable::find(program).is_ok_and(|path| loadable::is_for_riscv(&path)) {
         let text = format!(
             "{name} is a program for RISC-V: `rackmem sim exec MACHINE -- {name}` executes it"
         );
         return Err(Failure::usage(text));
     }
+    Ok(())
+}
+
+/// Runs programs with one process per node.
+///
+/// # Errors
+/// The rack cannot be used, or a process failed: then with its status.
+pub fn run(choice: &Choice, args: &RunArgs) -> Result<()> {
+    let request = &Request::new(args)?;
     let interrupt = Interrupt::catch()?;
     if let Some(file) = choice.file() {
-        return over_hosts(file, args, &interrupt);
+        return over_hosts(file, request, &interrupt);
     }
     if args.part.as_node.is_some() {
         return Err(Failure::usage("--as-node is for racks over several hosts"));
     }
-    let Some(rack) = existing_rack(choice.name())? else { return privately(args, &interrupt) };
+    let Some(rack) = existing_rack(choice.name())? else { return privately(request, &interrupt) };
     // One that was started from a rack file, and is meant by its name.
     if let Some(path) = rack.describe()?.rack_file {
-        return over_hosts(&RackFile::read(&path)?, args, &interrupt);
+        return over_hosts(&RackFile::read(&path)?, request, &interrupt);
     }
     if args.together {
         return Err(Failure::usage(
@@ -107,18 +160,19 @@ pub fn run(choice: &Choice, args: &RunArgs) -> Result<()> {
         ));
     }
     refuse_launcher(args)?;
-    let nodes = nodes_on(&rack, args)?;
-    run_on(&rack, nodes, args, &interrupt)
+    let nodes = nodes_on(&rack, request)?;
+    run_on(&rack, nodes, request, &interrupt)
 }
 
-fn privately(args: &RunArgs, interrupt: &Interrupt) -> Result<()> {
+fn privately(request: &Request<'_>, interrupt: &Interrupt) -> Result<()> {
+    let args = request.args;
     refuse_launcher(args)?;
-    let nodes = args.nodes.ok_or_else(|| {
+    let nodes = request.nodes.ok_or_else(|| {
         Failure::usage("how many processes? Say -n N, or start a rack with `rackmem up`")
     })?;
     let plan = Plan { together: args.together, ..Plan::new(nodes) };
     let private = PrivateRack::start(&plan, interrupt)?;
-    run_on(private.rack(), nodes, args, interrupt)
+    run_on(private.rack(), nodes, request, interrupt)
 }
 
 fn refuse_launcher(args: &RunArgs) -> Result<()> {
@@ -131,14 +185,15 @@ fn refuse_launcher(args: &RunArgs) -> Result<()> {
 }
 
 /// Runs it on the hosts of a rack file, or on this one for another host's run.
-fn over_hosts(file: &RackFile, args: &RunArgs, interrupt: &Interrupt) -> Result<()> {
+fn over_hosts(file: &RackFile, request: &Request<'_>, interrupt: &Interrupt) -> Result<()> {
+    let args = request.args;
     if args.together {
         return Err(Failure::usage(
             "--together is for a rack of the run's own: say it to `rackmem up`",
         ));
     }
     let hosts = Hosts::new(file, args.launcher.as_ref())?;
-    let nodes = args.nodes.unwrap_or(file.node_count());
+    let nodes = request.nodes.unwrap_or(file.node_count());
     if nodes > file.node_count() {
         return Err(too_many_for(file, nodes));
     }
@@ -146,7 +201,7 @@ fn over_hosts(file: &RackFile, args: &RunArgs, interrupt: &Interrupt) -> Result<
         true => cores_by_host(file, nodes),
         false => Vec::new(),
     };
-    let job = job(&hosts.rack, nodes, args, cores);
+    let job = job(&hosts.rack, nodes, request, cores);
     let PartArgs { as_node, context, directory } = &args.part;
     if let (Some(nid), Some((ctx_id, incarnation)), Some(directory)) = (as_node, context, directory)
     {
@@ -188,9 +243,9 @@ fn existing_rack(name: Option<&str>) -> Result<Option<Rack>> {
     Ok((named || is_up).then_some(rack))
 }
 
-fn nodes_on(rack: &Rack, args: &RunArgs) -> Result<u16> {
+fn nodes_on(rack: &Rack, request: &Request<'_>) -> Result<u16> {
     let there = rack.describe()?.nodes;
-    let wanted = args.nodes.unwrap_or(there);
+    let wanted = request.nodes.unwrap_or(there);
     if wanted > there {
         return Err(too_many(rack.name(), there, wanted));
     }
@@ -213,20 +268,25 @@ fn too_many(name: &str, there: u16, wanted: u16) -> Failure {
     ))
 }
 
-fn run_on(rack: &Rack, nodes: u16, args: &RunArgs, interrupt: &Interrupt) -> Result<()> {
+fn run_on(rack: &Rack, nodes: u16, request: &Request<'_>, interrupt: &Interrupt) -> Result<()> {
+    let args = request.args;
     let cores = match args.pin {
         true => placement::round_robin(&placement::cores(), usize::from(nodes)),
         false => Vec::new(),
     };
-    let job = job(rack, nodes, args, cores);
+    let job = job(rack, nodes, request, cores);
     job.run(sink(nodes, args, &mut Prefixed::new()), interrupt)
 }
 
-fn job<'a>(rack: &'a Rack, nodes: u16, args: &RunArgs, cores: Vec<usize>) -> Job<'a> {
+fn job<'a>(rack: &'a Rack, nodes: u16, request: &Request<'_>, cores: Vec<usize>) -> Job<'a> {
+    let Request { args, programs, .. } = request;
+    let of_program = |program: &several::Program<ProgramArgs>| Program {
+        command: program.words.clone(),
+        nodes: if programs.len() > 1 { program.options.nodes.unwrap_or(1) } else { nodes },
+    };
     Job {
         rack,
-        nodes,
-        command: args.command.clone(),
+        programs: programs.iter().map(of_program).collect(),
         context_bytes: args.context_size,
         progress: args.progress.into(),
         cores,

@@ -121,7 +121,7 @@ impl Job<'_> {
         words.push(spread.file.path.clone().into());
         for option in [
             format!("--as-node={nid}"),
-            format!("--nodes={}", self.nodes),
+            format!("--nodes={}", self.nodes()),
             format!("--context={ctx_id}:{incarnation}"),
             format!("--context-size={}", self.context_bytes),
             format!("--progress={}", self.progress.name()),
@@ -131,7 +131,7 @@ impl Job<'_> {
         words.extend(["--directory".into(), directory.into()]);
         words.extend(spread.options.iter().cloned());
         words.push("--".into());
-        words.extend(self.command.iter().cloned());
+        words.extend(self.command(nid).iter().cloned());
         Ok(words)
     }
 

@@ -1,4 +1,4 @@
-//! A program on a rack: one process per node, started together and ended together.
+//! Programs on a rack: one process per node, started together and ended together.
 //!
 //! `process` starts and watches one process, `output` takes its lines, `hosts` reaches nodes of other hosts.
 //!
@@ -33,15 +33,22 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Longest sleep of the watch; its events come earlier.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// A run of one program on nodes of a rack.
+/// A program of a run.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its name and its arguments.
+    pub command: Vec<OsString>,
+    /// Number of its processes.
+    pub nodes: u16,
+}
+
+/// A run of programs on nodes of a rack.
 #[derive(Clone, Debug)]
 pub struct Job<'a> {
     /// Rack that is up.
     pub rack: &'a Rack,
-    /// Number of processes: nodes 0 to `nodes` - 1.
-    pub nodes: u16,
-    /// The program and its arguments.
-    pub command: Vec<OsString>,
+    /// The programs, one at least: the first has node 0 and those that follow.
+    pub programs: Vec<Program>,
     /// Size of a segment, unless the program asks for another.
     pub context_bytes: u64,
     /// The way by which operations progress.
@@ -53,6 +60,20 @@ pub struct Job<'a> {
 }
 
 impl Job<'_> {
+    /// Number of processes: nodes 0 to this - 1.
+    pub fn nodes(&self) -> u16 {
+        self.programs.iter().map(|program| program.nodes).sum()
+    }
+
+    /// The program of a node and its arguments.
+    fn command(&self, nid: u16) -> &[OsString] {
+        let mut programs = self
+            .programs
+            .iter()
+            .flat_map(|program| std::iter::repeat_n(&program.command, program.nodes.into()));
+        programs.nth(nid.into()).expect("a node of the run")
+    }
+
     /// Runs it to its end. Without a sink, output passes through unchanged.
     ///
     /// # Errors
@@ -62,7 +83,7 @@ impl Job<'_> {
         let context = Context::create(self.rack)?;
         let launch = Launch::new(self, context.ctx_id, sink.is_some())?;
         let mut watch = Watch::new(sink, interrupt);
-        let nids: Vec<u16> = (0..self.nodes).collect();
+        let nids: Vec<u16> = (0..self.nodes()).collect();
         watch.start_all(&nids, |nid| launch.process(nid));
         watch.until_all_have_ended()
     }

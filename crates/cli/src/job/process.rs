@@ -29,20 +29,19 @@ pub struct Launch<'a> {
     ctx_id: u16,
     base_dir: PathBuf,
     piped: bool,
-    program: OsString,
 }
 
 impl Launch<'_> {
     pub fn new<'a>(job: &'a Job<'a>, ctx_id: u16, piped: bool) -> Result<Launch<'a>> {
-        let program = job.command[0].clone();
-        Ok(Launch { job, ctx_id, base_dir: rackctl::absolute_base()?, piped, program })
+        Ok(Launch { job, ctx_id, base_dir: rackctl::absolute_base()?, piped })
     }
 
     /// Starts the process of a node.
     pub fn process(&self, nid: u16) -> Result<Process> {
-        let mut command = self.command()?;
+        let words = self.job.command(nid);
+        let mut command = command(words)?;
         self.environment(&mut command, nid);
-        let name = self.program.to_string_lossy();
+        let name = words[0].to_string_lossy();
         let core = self.job.cores.get(usize::from(nid)).copied();
         let start = Start { nid, name: &name, piped: self.piped, reads: nid == 0, launcher: false };
         start.spawn(command, core)
@@ -55,23 +54,6 @@ impl Launch<'_> {
         start.spawn(command, None)
     }
 
-    /// The program, or this one in the role of a built-in one.
-    fn command(&self) -> Result<Command> {
-        let mut command = match self.program.as_encoded_bytes().strip_prefix(b":") {
-            None => Command::new(&self.program),
-            Some(_) => {
-                let this = std::env::current_exe()
-                    .map_err(|error| Failure::io("cannot find this program's file", error))?;
-                let mut command = Command::new(this);
-                let name = self.program.to_string_lossy();
-                command.args([OsStr::new("program"), OsStr::new(&name[1..])]);
-                command
-            }
-        };
-        command.args(&self.job.command[1..]);
-        Ok(command)
-    }
-
     fn environment(&self, command: &mut Command, nid: u16) {
         command.env("RACKMEM_DIR", &self.base_dir);
         // It would come before the name of the rack.
@@ -79,7 +61,7 @@ impl Launch<'_> {
         for (name, value) in [
             ("RACKMEM_RACK", self.job.rack.name().to_owned()),
             ("RACKMEM_NODE", nid.to_string()),
-            ("RACKMEM_NODES", self.job.nodes.to_string()),
+            ("RACKMEM_NODES", self.job.nodes().to_string()),
             ("RACKMEM_CONTEXT", self.ctx_id.to_string()),
             ("RACKMEM_CONTEXT_SIZE", self.job.context_bytes.to_string()),
             ("RACKMEM_PROGRESS", self.job.progress.name().to_owned()),
@@ -100,6 +82,24 @@ impl Launch<'_> {
             || !daemon_cores.is_empty() && !daemon_cores.contains(core);
         no_daemon_polls && cores.iter().filter(|other| *other == core).count() == 1
     }
+}
+
+/// The program of these words, or this one in the role of a built-in one.
+fn command(words: &[OsString]) -> Result<Command> {
+    let program = &words[0];
+    let mut command = match program.as_encoded_bytes().strip_prefix(b":") {
+        None => Command::new(program),
+        Some(_) => {
+            let this = std::env::current_exe()
+                .map_err(|error| Failure::io("cannot find this program's file", error))?;
+            let mut command = Command::new(this);
+            let name = program.to_string_lossy();
+            command.args([OsStr::new("program"), OsStr::new(&name[1..])]);
+            command
+        }
+    };
+    command.args(&words[1..]);
+    Ok(command)
 }
 
 /// The way to start a process.

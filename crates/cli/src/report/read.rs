@@ -179,12 +179,22 @@ fn add_keys(table: &Table, path: &str, all: &mut BTreeMap<String, String>) {
     }
 }
 
-/// The program with its arguments, and the number of its processes, as if they were keys of the machine.
+/// A program with its arguments.
+fn words(program: &Value) -> String {
+    let arguments = program["arguments"].as_array().into_iter().flatten();
+    let words: Vec<&str> =
+        [&program["program"]].into_iter().chain(arguments).filter_map(Value::as_str).collect();
+    words.join(" ")
+}
+
+/// The programs with their arguments, and the number of their processes, as if they were keys of the machine.
 fn add_program(report: &Value, all: &mut BTreeMap<String, String>) {
-    let Some(name) = report["program"].as_str() else { return };
-    let arguments = report["arguments"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let words: Vec<&str> = [name].into_iter().chain(arguments).collect();
-    all.insert("program".to_owned(), words.join(" "));
+    if report["program"].as_str().is_none() {
+        return;
+    }
+    let several = report["programs"].as_array().map(Vec::as_slice);
+    let several = several.unwrap_or(std::slice::from_ref(report)).iter().map(words);
+    all.insert("program".to_owned(), several.collect::<Vec<_>>().join(" : "));
     let nodes =
         report["nodes"].as_array().map(Vec::len).or(report["nodes"].as_u64().map(|n| n as usize));
     nodes.map(|nodes| all.insert("nodes".to_owned(), nodes.to_string()));
@@ -267,5 +277,9 @@ mod tests {
             serde_json::json!({ "program": "a", "arguments": ["-b", "c"], "nodes": [{}, {}] });
         add_program(&report, &mut keys);
         assert_eq!((&*keys["program"], &*keys["nodes"]), ("a -b c", "2"));
+        let both = serde_json::json!([report, { "program": "d", "arguments": [] }]);
+        let report = serde_json::json!({ "program": "a", "arguments": [], "programs": both });
+        add_program(&report, &mut keys);
+        assert_eq!(keys["program"], "a -b c : d");
     }
 }

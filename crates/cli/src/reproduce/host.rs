@@ -14,7 +14,7 @@ use super::trials::{self, Trial};
 use crate::commands::bench::{Placement, SPIN, place};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::job::{Captured, Job};
+use crate::job::{Captured, Job, Program};
 use crate::rackctl::{Plan, PrivateRack};
 use crate::{console, host, placement};
 
@@ -101,8 +101,10 @@ fn execute(execution: &Execution, interrupt: &Interrupt) -> Result<String> {
     let rack = PrivateRack::start(&plan, interrupt)?;
     let job = Job {
         rack: rack.rack(),
-        nodes: execution.nodes,
-        command: command.map(OsString::from).collect(),
+        programs: vec![Program {
+            command: command.map(OsString::from).collect(),
+            nodes: execution.nodes,
+        }],
         context_bytes: 0,
         progress,
         cores: process_cores,

@@ -2,6 +2,7 @@
 
 mod dynamic;
 mod outputs;
+mod several;
 mod shared_folder;
 mod signals;
 mod traced;

@@ -36,6 +36,18 @@ fn each_process_finds_its_place() {
 }
 
 #[test]
+fn hosts_run_different_programs() {
+    let rig = Rig::new(2);
+    rig.up();
+    let launcher = rig.launcher();
+    let args = ["run", "-n1", "--launcher", &launcher, "sh", "-c", "echo $0 $RACKMEM_NODES", "a"];
+    let more = [":", "-n", "1", "--", "sh", "-c", "echo $0 $RACKMEM_NODE", "b"];
+    assert_eq!(sorted(&rig.ok(&[&args[..], &more].concat())), ["[0] a 2", "[1] b 1"]);
+    rig.down();
+    rig.assert_nothing_left();
+}
+
+#[test]
 fn all_are_in_the_same_context() {
     let rig = Rig::new(2);
     rig.up();

@@ -82,8 +82,8 @@ impl Run {
     ) -> Result<String, Unmade> {
         let Program { argv, binary } = program;
         let job = Job { program: binary, args: argv, env: &[], nodes: self.nodes };
-        let (report, outcome) = execute(&self.machine, &job, None, None, progress)?;
-        match failure(&argv[0], &outcome) {
+        let (report, outcome) = execute(&self.machine, &[job], None, None, progress)?;
+        match failure(&[job], &outcome) {
             Some(failure) => Err(Unmade::Failed(failure)),
             None => as_json(&report),
         }
@@ -98,46 +98,47 @@ pub fn unmade(machine: &Machine, error: RunError) -> Unmade {
     }
 }
 
-/// Why a program was not executed.
-pub fn not_executed(machine: &Machine, program: &str, error: ExecError) -> Unmade {
+/// Why programs were not executed.
+pub fn not_executed(machine: &Machine, jobs: &[Job<'_>], error: ExecError) -> Unmade {
     match error {
         ExecError::Machine(what) => Unmade::Machine(format!("{}: {what}", machine.name)),
-        ExecError::Program(_)
-        | ExecError::Allowed(..)
+        ExecError::Program(..) => Unmade::Failed(error.to_string()),
+        ExecError::Allowed(..)
         | ExecError::Libraries(..)
         | ExecError::Checkpoint(_)
-        | ExecError::Part(_) => Unmade::Failed(format!("{program}: {error}")),
+        | ExecError::Part(_) => Unmade::Failed(format!("{}: {error}", exec::names(jobs))),
     }
 }
 
-/// Executes a program whose files begin in the current folder, and its libraries in `libraries`; the report has what
-/// it printed.
+/// Executes programs whose files begin in the current folder, and their libraries in `libraries`; the report has what
+/// they printed.
 ///
 /// # Errors
-/// The machine or the program cannot be used, or the run was cut short.
+/// The machine or a program cannot be used, or the run was cut short.
 pub fn execute(
     machine: &Machine,
-    job: &Job<'_>,
+    jobs: &[Job<'_>],
     max_cycles: Option<u64>,
     libraries: Option<&Path>,
     progress: Option<&Progress<'_>>,
 ) -> Result<(Report, Outcome), Unmade> {
-    let name = &job.args[0];
     let folder: Option<PathBuf> = std::env::current_dir().ok();
     let libraries = libraries.map(Path::to_owned);
     let options =
         exec::Options { max_cycles, folder, libraries, progress, ..exec::Options::default() };
-    let outcome = exec::run(machine, job, options);
-    let outcome = outcome.map_err(|error| not_executed(machine, name, error))?;
+    let outcome = exec::run(machine, jobs, options);
+    let outcome = outcome.map_err(|error| not_executed(machine, jobs, error))?;
     if let Some(why) = &outcome.cut_short {
-        return Err(Unmade::Failed(format!("{name}: {why}")));
+        return Err(Unmade::Failed(format!("{}: {why}", exec::names(jobs))));
     }
-    Ok((Report::new(machine, job, max_cycles, &outcome).with_output(&outcome), outcome))
+    Ok((Report::new(machine, jobs, max_cycles, &outcome).with_output(&outcome), outcome))
 }
 
 /// The process whose failure ended the run, and what it said; `None` if all ended well.
-pub fn failure(name: &str, outcome: &Outcome) -> Option<String> {
+pub fn failure(jobs: &[Job<'_>], outcome: &Outcome) -> Option<String> {
     let (number, node) = outcome.failed()?;
+    let job = exec::by_node(jobs).nth(number)?;
+    let name = job.name();
     let said = [&node.stderr, &node.stdout].map(|bytes| String::from_utf8_lossy(bytes));
     let said = said.iter().map(|text| text.trim()).find(|text| !text.is_empty());
     let said = said.map_or_else(String::new, |text| format!(": {text}"));

@@ -1,4 +1,5 @@
-//! Programs on the model: a process on every node of a rack, executed instruction by instruction.
+//! Programs on the model: a process on every node of a rack, executed instruction by instruction. All nodes execute
+//! one program, or some of them others.
 //!
 //! | file | content |
 //! |---|---|
@@ -80,7 +81,8 @@ use crate::run::{MIRROR_NODES, Progress};
 pub use outcome::{Crash, End, NodeOutcome, Outcome};
 pub use session::{Session, Until};
 
-/// A program, its arguments and environment; each node has a process of it.
+/// A program, its arguments and environment, and how many nodes have a process of it. A run has one or more: the nodes
+/// of the first come first.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     /// The bytes of an RV64GC program.
@@ -89,14 +91,45 @@ pub struct Job<'a> {
     pub args: &'a [String],
     /// Its environment; each node's own variables are added.
     pub env: &'a [String],
-    /// Nodes of the rack, each with a process of its own.
+    /// Nodes that execute it, each with a process of its own.
     pub nodes: u16,
 }
 
-/// Nodes that a process sees: with a generator for the remote ends, the only one of a rack has a
-/// mirror image for a peer.
-fn rack_nodes(machine: &Machine, job: &Job<'_>) -> u16 {
-    if is_mirrored(machine) { MIRROR_NODES } else { job.nodes }
+impl Job<'_> {
+    /// Its first argument.
+    pub fn name(&self) -> &str {
+        self.args.first().map_or("program", String::as_str)
+    }
+}
+
+/// The nodes of all programs.
+pub fn nodes_of(jobs: &[Job<'_>]) -> usize {
+    jobs.iter().map(|job| usize::from(job.nodes)).sum()
+}
+
+/// The program of each node.
+pub fn by_node<'a>(jobs: &[Job<'a>]) -> impl Iterator<Item = Job<'a>> {
+    jobs.iter().flat_map(|&job| std::iter::repeat_n(job, job.nodes.into()))
+}
+
+/// The names of all programs, for messages.
+pub fn names(jobs: &[Job<'_>]) -> String {
+    jobs.iter().map(Job::name).collect::<Vec<_>>().join(", ")
+}
+
+/// The process of a node, before it begins.
+#[derive(Clone, Copy)]
+struct Process<'a> {
+    nid: u16,
+    /// Nodes that it sees: with a generator for the remote ends, the only one of a rack has a mirror image for a peer.
+    nodes: u16,
+    job: Job<'a>,
+}
+
+/// The process of every node.
+fn processes<'a>(machine: &Machine, jobs: &[Job<'a>]) -> Vec<Process<'a>> {
+    let nodes = if is_mirrored(machine) { MIRROR_NODES } else { nodes_of(jobs) as u16 };
+    (0..).zip(by_node(jobs)).map(|(nid, job)| Process { nid, nodes, job }).collect()
 }
 
 /// Whether the only node's mirror image stands for the others (Manycore NI §5).
@@ -142,8 +175,8 @@ pub struct Options<'a> {
 pub enum ExecError {
     /// The machine cannot execute programs so: setting, problem and remedy.
     Machine(String),
-    /// The file is no program that can be executed.
-    Program(LoadError),
+    /// A program that cannot be executed: its name, and the reason.
+    Program(String, LoadError),
     /// A checkpoint cannot be taken, or a program cannot go on from it: the reason.
     Checkpoint(String),
     /// A part of a program cannot be measured: the reason, and what to do instead.
@@ -160,7 +193,7 @@ impl std::fmt::Display for ExecError {
             ExecError::Machine(what) | ExecError::Checkpoint(what) | ExecError::Part(what) => {
                 f.write_str(what)
             }
-            ExecError::Program(error) => error.fmt(f),
+            ExecError::Program(name, error) => write!(f, "{name}: {error}"),
             ExecError::Allowed(path, error) | ExecError::Libraries(path, error) => {
                 write!(f, "{}: {error}", path.display())
             }
@@ -170,16 +203,14 @@ impl std::fmt::Display for ExecError {
 
 impl std::error::Error for ExecError {}
 
-impl From<LoadError> for ExecError {
-    fn from(error: LoadError) -> Self {
-        ExecError::Program(error)
-    }
-}
-
-/// Executes a program on every node until all processes have ended.
+/// Executes programs on the nodes of a rack until all processes have ended.
 ///
 /// # Errors
 /// [`ExecError`] if it does not come to that. The ends of processes are part of the outcome.
-pub fn run(machine: &Machine, job: &Job<'_>, options: Options<'_>) -> Result<Outcome, ExecError> {
-    part::run(machine, job, part::Part::Whole, options)
+pub fn run(
+    machine: &Machine,
+    jobs: &[Job<'_>],
+    options: Options<'_>,
+) -> Result<Outcome, ExecError> {
+    part::run(machine, jobs, part::Part::Whole, options)
 }

@@ -8,7 +8,7 @@ use super::checkpoint::{Clock, State};
 use super::outcome::{End, NodeOutcome};
 use super::pages::{Pages, SEGMENT};
 use super::system::System;
-use super::{ExecError, Job, Options, rack_nodes};
+use super::{ExecError, Options, Process};
 use crate::chip::Chip;
 use crate::chip::front::CONTEXT;
 use crate::chip::image::Image;
@@ -31,33 +31,31 @@ pub struct Node {
 }
 
 impl Node {
-    /// Node `nid`, with the program loaded.
+    /// The node of a process, with its program loaded.
     ///
     /// # Errors
     /// The machine cannot execute programs, or this is none.
     pub fn new(
-        nid: u16,
+        process: Process<'_>,
         machine: &Machine,
-        job: &Job<'_>,
         options: &Options<'_>,
     ) -> Result<Node, ExecError> {
-        let (mut chip, pages) = bare(nid, machine, job, options)?;
-        let system = System::new(nid, machine, job, options, pages, &mut chip)?;
+        let (mut chip, pages) = bare(process, machine, options)?;
+        let system = System::new(process, machine, options, pages, &mut chip)?;
         Ok(Node { chip, system })
     }
 
-    /// Node `nid` of a checkpoint, which was taken in this cycle.
+    /// The node of a process in a checkpoint, which was taken in this cycle.
     ///
     /// # Errors
     /// The machine cannot execute programs, or has no room for this one.
     pub fn restore(
-        nid: u16,
+        process: Process<'_>,
         machine: &Machine,
-        job: &Job<'_>,
         options: &Options<'_>,
         (state, contents, clock, cycle): (State, &[u8], Clock, Cycle),
     ) -> Result<Node, ExecError> {
-        let (mut chip, mut pages) = bare(nid, machine, job, options)?;
+        let (mut chip, mut pages) = bare(process, machine, options)?;
         while let Some(next) = chip.next_cycle().filter(|&next| next <= cycle) {
             chip.cycle(next);
         }
@@ -66,7 +64,7 @@ impl Node {
         let fixed = state.device.fixed(&chip).map_err(ExecError::Machine)?;
         let places = state.memory.restore(contents, &fixed, &mut pages, &mut chip)?;
         let mut begin = AddressSpace::new();
-        let (system, _) = System::bare((nid, machine, job, options), pages, &mut begin, &chip)?;
+        let (system, _) = System::bare((process, machine, options), pages, &mut begin, &chip)?;
         let system = system.restore(state, &places, clock, &mut chip)?;
         Ok(Node { chip, system })
     }
@@ -115,13 +113,12 @@ impl Node {
 
 /// A node's chip, and its pages: nothing has been loaded.
 fn bare(
-    nid: u16,
+    process: Process<'_>,
     machine: &Machine,
-    job: &Job<'_>,
     options: &Options<'_>,
 ) -> Result<(Chip, Pages), ExecError> {
     let wrong = |what: String| ExecError::Machine(what);
-    let chip = Chip::new(machine, nid, rack_nodes(machine, job));
+    let chip = Chip::new(machine, process.nid, process.nodes);
     let mut chip = chip.map_err(|error| wrong(format!("noc: {error}")))?;
     let spec = machine.rmc_spec();
     let queues = chip.wires.layout.queue_lines() * BLOCK_BYTES;

@@ -4,7 +4,7 @@ use rackmem_riscv::Mark;
 use serde::{Deserialize, Serialize};
 
 use super::session::{Session, Until};
-use super::{Checkpoint, ExecError, Job, Options, Outcome};
+use super::{Checkpoint, ExecError, Job, Options, Outcome, checkpoint};
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
@@ -152,11 +152,11 @@ impl Place {
 /// As [`super::run`]; and the program ends before the part begins.
 pub fn run(
     machine: &Machine,
-    job: &Job<'_>,
+    jobs: &[Job<'_>],
     part: Part,
     mut options: Options<'_>,
 ) -> Result<Outcome, ExecError> {
-    let mut session = Session::new(machine, job, &options)?;
+    let mut session = Session::new(machine, jobs, &options)?;
     session.fast_forward_to(part, &mut options)?;
     rest(session, part, options)
 }
@@ -176,14 +176,15 @@ pub enum Begun {
 /// As [`super::run`]; and the checkpoint cannot be taken: [`Session::checkpoint`].
 pub fn checkpoint(
     machine: &Machine,
-    job: &Job<'_>,
+    jobs: &[Job<'_>],
     part: Part,
     mut options: Options<'_>,
 ) -> Result<Begun, ExecError> {
-    let mut session = Session::new(machine, job, &options)?;
+    checkpoint::only(jobs)?;
+    let mut session = Session::new(machine, jobs, &options)?;
     if session.fast_forward_to(part, &mut options)? {
         return session
-            .checkpoint(job, part, &mut options)
+            .checkpoint(jobs, part, &mut options)
             .map(|taken| Begun::Checkpoint(Box::new(taken)));
     }
     Ok(Begun::Ended(Box::new(session.finish(options))))

@@ -21,14 +21,12 @@ pub struct Report {
     pub machine: String,
     /// The machine, as a file, and the version of the model.
     pub recipe: Recipe,
-    /// Name of the program: its first argument.
-    pub program: String,
-    /// Fingerprint of its bytes.
-    pub program_hash: String,
-    /// Its other arguments.
-    pub arguments: Vec<String>,
-    /// Its environment, without the variables of nodes.
-    pub environment: Vec<String>,
+    /// The program; that of node 0, if there are several.
+    #[serde(flatten)]
+    pub program: Program,
+    /// All programs in the order of their nodes, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<OneOfSeveral>,
     /// The cycle in which the run was to end at the latest.
     pub max_cycles: Option<Cycle>,
     /// Status of the first process that failed, or 0.
@@ -57,6 +55,40 @@ pub struct Report {
     pub stats: Stats,
 }
 
+/// What nodes execute.
+#[derive(Clone, Debug, Serialize)]
+pub struct Program {
+    /// Name of the program: its first argument.
+    pub program: String,
+    /// Fingerprint of its bytes.
+    pub program_hash: String,
+    /// Its other arguments.
+    pub arguments: Vec<String>,
+    /// Its environment, without the variables of nodes.
+    pub environment: Vec<String>,
+}
+
+/// One of several programs of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct OneOfSeveral {
+    /// Its name, bytes, arguments and environment.
+    #[serde(flatten)]
+    pub program: Program,
+    /// How many nodes execute it.
+    pub nodes: u16,
+}
+
+impl Program {
+    fn of(job: &Job<'_>) -> Program {
+        Program {
+            program: job.name().to_owned(),
+            program_hash: fingerprint(job.program),
+            arguments: job.args.iter().skip(1).cloned().collect(),
+            environment: job.env.to_vec(),
+        }
+    }
+}
+
 /// One node's process.
 #[derive(Clone, Debug, Serialize)]
 pub struct Node {
@@ -79,10 +111,10 @@ pub struct Node {
 }
 
 impl Report {
-    /// Of a run of a job on a machine.
+    /// Of a run of programs, one at least, on a machine.
     pub fn new(
         machine: &Machine,
-        job: &Job<'_>,
+        jobs: &[Job<'_>],
         max_cycles: Option<Cycle>,
         outcome: &Outcome,
     ) -> Report {
@@ -96,17 +128,14 @@ impl Report {
             stdout: None,
             stderr: None,
         });
-        let (program, arguments) = job.args.split_first().map_or_else(Default::default, |split| {
-            let (program, arguments) = split;
-            (program.clone(), arguments.to_vec())
-        });
+        let all =
+            jobs.iter().map(|job| OneOfSeveral { program: Program::of(job), nodes: job.nodes });
+        let programs = if jobs.len() > 1 { all.collect() } else { Vec::new() };
         Report {
             machine: machine.name.clone(),
             recipe: Recipe::of(machine),
-            program,
-            program_hash: fingerprint(job.program),
-            arguments,
-            environment: job.env.to_vec(),
+            program: Program::of(&jobs[0]),
+            programs,
             max_cycles,
             exit_status: if outcome.cut_short.is_some() { CUT_SHORT } else { failed },
             cut_short: outcome.cut_short.clone(),

@@ -10,11 +10,11 @@ use rackmem_riscv::host::Numbers;
 use rackmem_riscv::kernel::Stream;
 use rackmem_riscv::{Mark, Stop};
 
-use super::checkpoint::{Checkpoint, Head, State, Taken};
+use super::checkpoint::{Checkpoint, Head, State, Taken, only};
 use super::node::Node;
 use super::outcome::{End, NodeOutcome, Outcome};
 use super::part::Part;
-use super::{ExecError, Job, Options, is_mirrored};
+use super::{ExecError, Job, Options, Process, is_mirrored, nodes_of, processes};
 use crate::chip::wires::Pace;
 use crate::chip::{Chip, host_memory};
 use crate::engine::{Crew, Cycle};
@@ -79,17 +79,18 @@ pub struct Session {
 }
 
 impl Session {
-    /// The rack of a machine, with the program loaded on every node; nothing has been executed.
+    /// The rack of a machine, with its program loaded on every node; nothing has been executed.
     ///
     /// # Errors
-    /// The machine cannot execute programs, or this is none.
+    /// The machine cannot execute programs, or one of these is none.
     pub fn new(
         machine: &Machine,
-        job: &Job<'_>,
+        jobs: &[Job<'_>],
         options: &Options<'_>,
     ) -> Result<Session, ExecError> {
-        check(machine, job)?;
-        let nodes = (0..job.nodes).map(|nid| Node::new(nid, machine, job, options));
+        check(machine, jobs)?;
+        let processes = processes(machine, jobs).into_iter();
+        let nodes = processes.map(|process| Node::new(process, machine, options));
         let nodes = nodes.collect::<Result<Vec<Node>, ExecError>>()?;
         Ok(Session::of(nodes, Numbers::default(), machine))
     }
@@ -105,14 +106,15 @@ impl Session {
         options: &Options<'_>,
     ) -> Result<Session, ExecError> {
         let (head, job) = (checkpoint.head(), checkpoint.job());
-        check(machine, &job)?;
+        check(machine, &[job])?;
         machine.ni.placement.check_fast_forward().map_err(ExecError::Machine)?;
         let clock = head.taken.clock(machine);
         let cycle = checkpoint.begin(machine);
-        let node = |(nid, (state, contents)): (u16, (&State, &Vec<u8>))| {
-            Node::restore(nid, machine, &job, options, (state.clone(), contents, clock, cycle))
+        let node = |(process, (state, contents)): (Process<'_>, (&State, &Vec<u8>))| {
+            Node::restore(process, machine, options, (state.clone(), contents, clock, cycle))
         };
-        let nodes = (0..).zip(head.nodes.iter().zip(checkpoint.contents())).map(node);
+        let states = head.nodes.iter().zip(checkpoint.contents());
+        let nodes = processes(machine, &[job]).into_iter().zip(states).map(node);
         let nodes = nodes.collect::<Result<Vec<Node>, ExecError>>()?;
         let session = Session::of(nodes, head.inodes.clone(), machine);
         Ok(Session { pace: Pace::Fast, inside: head.inside, ..session })
@@ -193,13 +195,15 @@ impl Session {
     /// after it. Operations that are under way come to their end before, which takes them their time.
     ///
     /// # Errors
-    /// Cores have executed with timing, the program has ended, or operations do not come to their end.
+    /// Cores have executed with timing, the program has ended, there are several, or operations do not come to their
+    /// end.
     pub fn checkpoint(
         &mut self,
-        job: &Job<'_>,
+        jobs: &[Job<'_>],
         part: Part,
         options: &mut Options<'_>,
     ) -> Result<Checkpoint, ExecError> {
+        let job = only(jobs)?;
         let wrong = |why: &str| Err(ExecError::Checkpoint(why.to_owned()));
         if self.is_over {
             return wrong("the program has ended: there is nothing to go on from");
@@ -432,10 +436,13 @@ fn inputs(nodes: &[NodeOutcome], folder: Option<&Path>) -> BTreeMap<String, Stri
 }
 
 /// Whether programs can be executed on such nodes, and on so many of them.
-fn check(machine: &Machine, job: &Job<'_>) -> Result<(), ExecError> {
-    if job.nodes == 0 {
+fn check(machine: &Machine, jobs: &[Job<'_>]) -> Result<(), ExecError> {
+    if jobs.is_empty() || jobs.iter().any(|job| job.nodes == 0) {
         return Err(ExecError::Machine("a program needs a node at least".to_owned()));
     }
+    let nodes = u16::try_from(nodes_of(jobs));
+    let nodes = nodes
+        .map_err(|_| ExecError::Machine(format!("a rack has no more than {} nodes", u16::MAX)))?;
     if machine.kind != Kind::Chip {
         let kind = machine.kind.name();
         let instead = match machine.kind {
@@ -445,8 +452,8 @@ fn check(machine: &Machine, job: &Job<'_>) -> Result<(), ExecError> {
         let why = format!("kind: is \"{kind}\", which executes nothing; {instead}");
         return Err(ExecError::Machine(why));
     }
-    machine.ni.placement.check_programs(machine, job.nodes).map_err(ExecError::Machine)?;
-    host_memory::check(machine, job.nodes).map_err(ExecError::Machine)
+    machine.ni.placement.check_programs(machine, nodes).map_err(ExecError::Machine)?;
+    host_memory::check(machine, nodes).map_err(ExecError::Machine)
 }
 
 /// Whether the run is over before the cycle `next`, in which the next thing happens.

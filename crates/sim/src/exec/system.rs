@@ -22,7 +22,7 @@ use super::outcome::{Crash, End};
 use super::pages::{Pages, User};
 use super::tracks::{Recorder, Tracks};
 use super::turns::{TURN_NS, Turns};
-use super::{ExecError, Job, Options, rack_nodes};
+use super::{ExecError, Options, Process};
 use crate::chip::Chip;
 use crate::chip::cpu::Cpu;
 use crate::chip::ni::Ni;
@@ -104,10 +104,9 @@ pub struct System {
 
 /// The streams and files of a node's process.
 fn host(
-    nid: u16,
+    Process { nid, job, .. }: Process<'_>,
     cores: usize,
     machine: &Machine,
-    job: &Job<'_>,
     options: &Options<'_>,
 ) -> Result<LocalHost, ExecError> {
     let mut host = LocalHost::new(cores, Output::Capture, options.folder.as_deref());
@@ -137,20 +136,19 @@ impl System {
     /// # Errors
     /// It is no program.
     pub fn new(
-        nid: u16,
+        process: Process<'_>,
         machine: &Machine,
-        job: &Job<'_>,
         options: &Options<'_>,
         pages: Pages,
         chip: &mut Chip,
     ) -> Result<System, ExecError> {
         let mut space = AddressSpace::new();
         let (mut system, image) =
-            System::bare((nid, machine, job, options), pages, &mut space, chip)?;
+            System::bare((process, machine, options), pages, &mut space, chip)?;
+        let Process { nid, nodes, job } = process;
         let stack_bytes = system.stack_bytes;
         let seed = machine.seed;
         let random = std::array::from_fn(|at| (seed as u8) ^ (at as u8).wrapping_mul(37));
-        let nodes = rack_nodes(machine, job);
         let own = [format!("RACKMEM_NODE={nid}"), format!("RACKMEM_NODES={nodes}")];
         let env: Vec<String> = job.env.iter().cloned().chain(own).collect();
         let sp = stack::set_up(&mut space, stack_bytes, &image, job.args, &env, random);
@@ -173,15 +171,16 @@ impl System {
     /// # Errors
     /// It is no program, or a file that it is to be allowed cannot be read.
     pub fn bare(
-        (nid, machine, job, options): (u16, &Machine, &Job<'_>, &Options<'_>),
+        (process, machine, options): (Process<'_>, &Machine, &Options<'_>),
         pages: Pages,
         space: &mut AddressSpace,
         chip: &Chip,
     ) -> Result<(System, elf::Image), ExecError> {
-        let nodes = rack_nodes(machine, job);
+        let Process { nid, nodes, job } = process;
         let cores = chip.tiles.len();
-        let mut host = host(nid, cores, machine, job, options)?;
-        let image = elf::load_with(job.program, |name| host.linker(name), space)?;
+        let mut host = host(process, cores, machine, options)?;
+        let image = elf::load_with(job.program, |name| host.linker(name), space)
+            .map_err(|error| ExecError::Program(job.name().to_owned(), error))?;
         let symbols = image.symbols.clone();
         let system = System {
             nid,

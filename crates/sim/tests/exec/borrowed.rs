@@ -275,6 +275,6 @@ fn nodes_need_somebody_to_borrow_of() {
     use rackmem_sim::exec::{Job, Options, run};
     let machine = load("tsm-sim", &[]);
     let job = Job { program: &[], args: &[], env: &[], nodes: 1 };
-    let error = run(&machine, &job, Options::default()).err().map(|error| error.to_string());
+    let error = run(&machine, &[job], Options::default()).err().map(|error| error.to_string());
     assert!(error.as_deref().is_some_and(|text| text.contains("-n 2")), "{error:?}");
 }

@@ -39,7 +39,7 @@ pub(super) const STATE_TEST: [&str; 3] = ["state_test", "in", "out"];
 pub(super) fn taken(machine: &Machine, args: &[&str], part: Part, folder: &Path) -> Checkpoint {
     let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
     let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
-    begun(part::checkpoint(machine, &job, part, options(folder)))
+    begun(part::checkpoint(machine, &[job], part, options(folder)))
 }
 
 pub(super) fn begun(begun: Result<Begun, ExecError>) -> Checkpoint {
@@ -76,9 +76,9 @@ fn a_run_is_the_same_from_a_checkpoint_on() {
             let part = Part::Instructions { after, count: Some(50_000) };
             let (program, all) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
             let job = Job { program: &program, args: &all, env: &[], nodes };
-            let whole = part::run(&machine, &job, part, options(folder)).unwrap();
+            let whole = part::run(&machine, &[job], part, options(folder)).unwrap();
             let written = fs::read(folder.join("out")).ok();
-            let checkpoint = begun(part::checkpoint(&machine, &job, part, options(folder)));
+            let checkpoint = begun(part::checkpoint(&machine, &[job], part, options(folder)));
             checkpoint.write(&mut File::create(folder.join("here")).unwrap()).unwrap();
             let checkpoint = Checkpoint::read(&folder.join("here")).unwrap();
             // A checkpoint can be gone on from more than once, whatever was written behind it.
@@ -142,8 +142,8 @@ fn the_region_is_measured_that_begins_at_the_checkpoint() {
     let (program, args) = (with_region(), words(&["test"]));
     let job = Job { program: &program, args: &args, env: &[], nodes: 3 };
     let machine = load("sonuma", &[]);
-    let whole = part::run(&machine, &job, Part::Region, Options::default()).unwrap();
-    let checkpoint = begun(part::checkpoint(&machine, &job, Part::Region, Options::default()));
+    let whole = part::run(&machine, &[job], Part::Region, Options::default()).unwrap();
+    let checkpoint = begun(part::checkpoint(&machine, &[job], Part::Region, Options::default()));
     let rest = part::restore(&machine, &checkpoint, checkpoint.part(), Options::default()).unwrap();
     assert_eq!(everything(rest), everything(whole));
     // Without timing it goes on, too.
@@ -169,7 +169,8 @@ fn a_program_that_sleeps_wakes_at_its_time() {
     let args = words(&["test"]);
     let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
     let part = Part::Instructions { after: 4, count: None };
-    let checkpoint = begun(part::checkpoint(&load("sonuma", &[]), &job, part, Options::default()));
+    let checkpoint =
+        begun(part::checkpoint(&load("sonuma", &[]), &[job], part, Options::default()));
     for clock_ghz in ["1", "2", "3"] {
         let machine = load("sonuma", &[("clock_ghz", clock_ghz)]);
         let rest = part::restore(&machine, &checkpoint, Part::Whole, Options::default()).unwrap();
@@ -185,12 +186,12 @@ fn a_checkpoint_can_be_taken_after_another_one() {
     let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
     let machine = load("sonuma", &[]);
     let mut options = Options::default();
-    let mut session = Session::new(&machine, &job, &options).unwrap();
+    let mut session = Session::new(&machine, &[job], &options).unwrap();
     let at = |count| Until { instructions: Some(count), ..Until::default() };
     let mut outcomes = Vec::new();
     for count in [500, 1_500, 2_500] {
         assert!(session.fast_forward(at(count), &mut options).unwrap());
-        let checkpoint = session.checkpoint(&job, Part::Whole, &mut options).unwrap();
+        let checkpoint = session.checkpoint(&[job], Part::Whole, &mut options).unwrap();
         session = Session::restore(&machine, &checkpoint, &options).unwrap();
         let mut other = Session::restore(&machine, &checkpoint, &options).unwrap();
         assert!(!other.run(Until::default(), &mut Options::default()));
@@ -210,9 +211,9 @@ fn refusal(mut before: impl FnMut(&mut Session, &mut Options<'_>)) -> String {
     let args = words(&["test"]);
     let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
     let mut options = Options::default();
-    let mut session = Session::new(&load("sonuma", &[]), &job, &options).unwrap();
+    let mut session = Session::new(&load("sonuma", &[]), &[job], &options).unwrap();
     before(&mut session, &mut options);
-    session.checkpoint(&job, Part::Whole, &mut options).unwrap_err().to_string()
+    session.checkpoint(&[job], Part::Whole, &mut options).unwrap_err().to_string()
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn options() -> Options<'static> {
 pub(super) fn taken(machine: &Machine, args: &[&str], after: u64) -> Checkpoint {
     let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
     let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
-    begun(part::checkpoint(machine, &job, Part::Instructions { after, count: None }, options()))
+    begun(part::checkpoint(machine, &[job], Part::Instructions { after, count: None }, options()))
 }
 
 fn rest(machine: &Machine, checkpoint: &Checkpoint) -> Outcome {
@@ -55,13 +55,13 @@ fn hop(machines: &[Machine], args: &[&str], every: u64) -> String {
     let (program, args) = (prebuilt("rack_test.rv64"), words(args));
     let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
     let mut options = options();
-    let mut session = Session::new(&machines[0], &job, &options).unwrap();
+    let mut session = Session::new(&machines[0], &[job], &options).unwrap();
     let mut printed = Vec::new();
     let mut hops = 0;
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().join("here");
     while session.fast_forward(at(session.instructions() + every), &mut options).unwrap() {
-        let checkpoint = session.checkpoint(&job, Part::Whole, &mut options).unwrap();
+        let checkpoint = session.checkpoint(&[job], Part::Whole, &mut options).unwrap();
         printed.extend(session.printed());
         checkpoint.write(&mut File::create(&here).unwrap()).unwrap();
         let checkpoint = Checkpoint::read(&here).unwrap();
@@ -100,11 +100,11 @@ fn operations_under_way_come_to_their_end_before_a_checkpoint() {
         let (program, args) = (prebuilt("many_reads.rv64"), words(&MANY_READS));
         let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
         let mut options = options();
-        let mut session = Session::new(&machine, &job, &options).unwrap();
+        let mut session = Session::new(&machine, &[job], &options).unwrap();
         let (mut waits, mut count) = (0, 0);
         while session.fast_forward(at(count), &mut options).unwrap() {
             let before = session.cycle();
-            session.checkpoint(&job, Part::Whole, &mut options).unwrap();
+            session.checkpoint(&[job], Part::Whole, &mut options).unwrap();
             waits += usize::from(session.cycle() > before);
             count = session.instructions() + 3_000;
         }
@@ -120,7 +120,7 @@ fn a_program_in_a_context_goes_on_alike_each_time_and_everywhere() {
         let args = ["pagerank", "--kronecker", "5", "--variant", variant];
         let (program, all) = (prebuilt("pagerank.rv64"), words(&args));
         let job = Job { program: &program, args: &all, env: &[], nodes: 2 };
-        let whole = part::run(&machine, &job, Part::Whole, options()).unwrap();
+        let whole = part::run(&machine, &[job], Part::Whole, options()).unwrap();
         assert_eq!(ranks(&whole).len(), 10);
         for after in [90_000, 300_000] {
             let checkpoint = taken(&machine, &args, after);
@@ -219,8 +219,8 @@ fn a_process_that_has_ended_stays_so() {
     let job = Job { program: &program, args: &args, env: &[], nodes: 3 };
     let machine = load("sonuma", &[]);
     let part = Part::Instructions { after: 300, count: None };
-    let whole = part::run(&machine, &job, part, options()).unwrap();
-    let checkpoint = begun(part::checkpoint(&machine, &job, part, options()));
+    let whole = part::run(&machine, &[job], part, options()).unwrap();
+    let checkpoint = begun(part::checkpoint(&machine, &[job], part, options()));
     let rest = part::restore(&machine, &checkpoint, part, options()).unwrap();
     assert!(whole.nodes[2].cycle < 300 && whole.nodes[2].instructions < 20);
     assert_eq!(everything(rest), everything(whole));
@@ -273,7 +273,7 @@ fn drivers_know_what_they_knew() {
         let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
         for after in [4_500, 6_500] {
             let part = Part::Instructions { after, count: None };
-            let checkpoint = begun(part::checkpoint(&machines[0], &job, part, options()));
+            let checkpoint = begun(part::checkpoint(&machines[0], &[job], part, options()));
             for machine in &machines {
                 said(&rest(machine, &checkpoint));
             }
@@ -323,7 +323,7 @@ fn what_a_machine_lacks_for_contexts_is_named() {
             (elf(&[&code[..], &count_down(900), &END].concat()), words(&["test"]));
         let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
         let part = Part::Instructions { after: 500, count: None };
-        let checkpoint = begun(part::checkpoint(taken_on, &job, part, options()));
+        let checkpoint = begun(part::checkpoint(taken_on, &[job], part, options()));
         said(&rest(taken_on, &checkpoint));
         let refused = part::restore(&on, &checkpoint, Part::Whole, options()).unwrap_err();
         assert!(refused.to_string().starts_with(why), "{refused}");

@@ -107,7 +107,7 @@ fn a_run_is_cut_short_after_so_many_instructions() {
     let args = ["test".to_owned()];
     let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
     let options = Options { max_instructions: Some(20_000), ..Options::default() };
-    let outcome = rackmem_sim::exec::run(&load("sonuma", &[]), &job, options).unwrap();
+    let outcome = rackmem_sim::exec::run(&load("sonuma", &[]), &[job], options).unwrap();
     let why = outcome.cut_short.expect("a reason");
     assert!(why.starts_with("not at its end after 20000 instructions"), "{why}");
     assert!((20_000..30_000).contains(&outcome.instructions), "{}", outcome.instructions);
@@ -120,7 +120,7 @@ fn a_run_is_cut_short_after_so_many_cycles() {
     let args = ["test".to_owned()];
     let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
     let options = Options { max_cycles: Some(10_000), ..Options::default() };
-    let outcome = rackmem_sim::exec::run(&load("sonuma", &[]), &job, options).unwrap();
+    let outcome = rackmem_sim::exec::run(&load("sonuma", &[]), &[job], options).unwrap();
     let why = outcome.cut_short.expect("a reason");
     assert!(why.starts_with("not at its end after 10000 cycles"), "{why}");
     assert!(outcome.cycles <= 10_000 && outcome.instructions > 5_000, "{}", outcome.instructions);
@@ -165,12 +165,12 @@ fn machines_that_cannot_execute_say_what_to_do() {
     ] {
         let job = Job { program: &program, args: &args, env: &[], nodes };
         let machine = load(name, settings);
-        match rackmem_sim::exec::run(&machine, &job, Options::default()) {
+        match rackmem_sim::exec::run(&machine, &[job], Options::default()) {
             Err(ExecError::Machine(what)) => assert!(what.contains(said), "{what}"),
             other => panic!("{name}: {other:?}"),
         }
     }
     let job = Job { program: b"text", args: &args, env: &[], nodes: 1 };
-    let refused = rackmem_sim::exec::run(&load("sonuma", &[]), &job, Options::default());
-    assert!(matches!(refused, Err(ExecError::Program(_))));
+    let refused = rackmem_sim::exec::run(&load("sonuma", &[]), &[job], Options::default());
+    assert!(matches!(refused, Err(ExecError::Program(..))));
 }

@@ -34,7 +34,7 @@ fn files_that_were_read_and_files_that_were_missing_are_inputs() {
         let program = reads_and_makes(b"input\0\0\0");
         let job = Job { program: &program, args: &["test".to_owned()], env: &[], nodes: 2 };
         let options = Options { folder: Some(folder.path().to_owned()), ..Options::default() };
-        let outcome = exec::run(&load("sonuma", &[]), &job, options).unwrap();
+        let outcome = exec::run(&load("sonuma", &[]), &[job], options).unwrap();
         assert!(outcome.failed().is_none(), "{outcome:?}");
         outcome.inputs
     };

@@ -18,6 +18,7 @@ mod parts;
 mod queue_pairs;
 mod reuse;
 mod same;
+mod several;
 mod shared_port;
 mod tracks;
 mod turns;
@@ -51,7 +52,7 @@ fn run(machine: &Machine, nodes: u16, args: &[&str]) -> Outcome {
 fn execute(machine: &Machine, nodes: u16, program: &[u8], args: &[String]) -> Outcome {
     let job = Job { program, args, env: &[], nodes };
     let options = Options { max_cycles: Some(50_000_000), ..Options::default() };
-    exec::run(machine, &job, options).expect("a program and a machine that fit")
+    exec::run(machine, &[job], options).expect("a program and a machine that fit")
 }
 
 /// Standard output of node 0, after all nodes have ended well.

@@ -26,7 +26,7 @@ fn run_part(machine: &Machine, nodes: u16, args: &[&str], part: Part) -> Outcome
     let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
     let job = Job { program: &program, args: &args, env: &[], nodes };
     let options = Options { max_cycles: Some(500_000_000), ..Options::default() };
-    part::run(machine, &job, part, options).expect("a program and a machine that fit")
+    part::run(machine, &[job], part, options).expect("a program and a machine that fit")
 }
 
 fn chips() -> Machine {
@@ -74,7 +74,7 @@ fn alternate(machine: &Machine, nodes: u16, args: &[&str], pieces: [u64; 2]) -> 
     let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
     let job = Job { program: &program, args: &args, env: &[], nodes };
     let mut options = Options::default();
-    let mut session = Session::new(machine, &job, &options).unwrap();
+    let mut session = Session::new(machine, &[job], &options).unwrap();
     let mut switches = 0;
     let at = |count| Until { instructions: Some(count), ..Until::default() };
     while session.fast_forward(at(session.instructions() + pieces[0]), &mut options).unwrap()
@@ -138,7 +138,8 @@ pub(super) fn with_region() -> Vec<u8> {
 fn the_region_of_interest_is_what_is_measured() {
     let (program, args) = (with_region(), words(&["test"]));
     let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
-    let outcome = part::run(&load("sonuma", &[]), &job, Part::Region, Options::default()).unwrap();
+    let outcome =
+        part::run(&load("sonuma", &[]), &[job], Part::Region, Options::default()).unwrap();
     said(&outcome);
     let measured = outcome.measured.unwrap();
     assert_eq!(measured.of, Part::Region);
@@ -146,7 +147,7 @@ fn the_region_of_interest_is_what_is_measured() {
     assert!((1001..1600).contains(&measured.instructions), "{measured:?}");
     assert!(measured.fast_forwarded > 3000, "{measured:?}");
     assert_eq!(measured.stats["node[0].core[0].retired"], measured.instructions as f64);
-    let whole = part::run(&load("sonuma", &[]), &job, Part::Whole, Options::default()).unwrap();
+    let whole = part::run(&load("sonuma", &[]), &[job], Part::Whole, Options::default()).unwrap();
     assert!(whole.measured.is_none());
     // Neither the hints nor the last call retire.
     assert_eq!(whole.instructions, 3 + 2 * 2500 + 2);
@@ -166,12 +167,12 @@ fn instructions_are_counted_at_any_pace() {
         Part::Instructions { after: 300, count: None },
         Part::Instructions { after: ALL, count: None },
     ] {
-        let outcome = part::run(&load("sonuma", &[]), &job, part, Options::default()).unwrap();
+        let outcome = part::run(&load("sonuma", &[]), &[job], part, Options::default()).unwrap();
         said(&outcome);
         assert_eq!(outcome.instructions, 606, "{part:?}");
     }
     let mut options = Options::default();
-    let mut session = Session::new(&load("sonuma", &[]), &job, &options).unwrap();
+    let mut session = Session::new(&load("sonuma", &[]), &[job], &options).unwrap();
     session.run(Until { instructions: Some(200), ..Until::default() }, &mut options);
     assert!(!session.fast_forward(Until::default(), &mut options).unwrap());
     said(&session.finish(options));
@@ -193,7 +194,7 @@ fn a_fast_forward_ends_at_every_begin() {
     let args = words(&["test"]);
     let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
     let mut options = Options::default();
-    let mut session = Session::new(&load("sonuma", &[]), &job, &options).unwrap();
+    let mut session = Session::new(&load("sonuma", &[]), &[job], &options).unwrap();
     let begin = Until { mark: Some(Mark::Begin), ..Until::default() };
     for instructions in [401, 802] {
         assert!(session.fast_forward(begin, &mut options).unwrap());
@@ -208,7 +209,7 @@ fn a_piece_ends_where_a_region_does() {
     let (program, args) = (with_region(), words(&["test"]));
     let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
     let mut options = Options::default();
-    let mut session = Session::new(&load("sonuma", &[]), &job, &options).unwrap();
+    let mut session = Session::new(&load("sonuma", &[]), &[job], &options).unwrap();
     let at = |mark| Until { mark: Some(mark), ..Until::default() };
     assert!(session.run(at(Mark::Begin), &mut options));
     let begin = session.instructions();
@@ -233,7 +234,7 @@ fn caches_are_warm_when_timing_begins() {
     let (program, words) = (prebuilt("tsm_kernels.rv64"), words(&args));
     let job = Job { program: &program, args: &words, env: &[], nodes: 1 };
     let mut options = Options::default();
-    let mut session = Session::new(&machine, &job, &options).unwrap();
+    let mut session = Session::new(&machine, &[job], &options).unwrap();
     session.run(Until { instructions: Some(late), ..Until::default() }, &mut options);
     let (figures, cycle) = (session.figures(), session.cycle());
     session.run(Until::default(), &mut options);
@@ -283,7 +284,7 @@ fn memory_of_other_nodes_has_no_content_without_timing() {
     for name in ["tsm-sim", "deoi-cores", "cache-integrated"] {
         let (program, args) = (with_region(), words(&["test"]));
         let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
-        match part::run(&load(name, &[]), &job, Part::Region, Options::default()) {
+        match part::run(&load(name, &[]), &[job], Part::Region, Options::default()) {
             Err(ExecError::Machine(what)) => assert!(what.contains("ni.placement"), "{what}"),
             other => panic!("{name}: {other:?}"),
         }
@@ -297,7 +298,7 @@ fn crashes_without_timing_name_the_instruction() {
     let args = words(&["test"]);
     let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
     let part = Part::Instructions { after: ALL, count: None };
-    let outcome = part::run(&load("sonuma", &[]), &job, part, Options::default()).unwrap();
+    let outcome = part::run(&load("sonuma", &[]), &[job], part, Options::default()).unwrap();
     let end = outcome.nodes[0].end.to_string();
     assert!(end.contains("ld a0,0(zero)") && end.contains("core 0"), "{end}");
 }

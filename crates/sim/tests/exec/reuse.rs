@@ -254,10 +254,10 @@ fn a_segment_goes_on_between_rmc_and_tiles() {
     let [rmc, tile] = [machine(&[]), chips(&one)];
     for (from, to) in [(&rmc, &tile), (&tile, &rmc), (&tile, &tile)] {
         let mut options = Options { max_cycles: Some(50_000_000), ..Options::default() };
-        let mut session = Session::new(from, &job, &options).unwrap();
+        let mut session = Session::new(from, &[job], &options).unwrap();
         let until = Until { instructions: Some(1_000), ..Until::default() };
         assert!(session.fast_forward(until, &mut options).unwrap());
-        let checkpoint = session.checkpoint(&job, Part::Whole, &mut options).unwrap();
+        let checkpoint = session.checkpoint(&[job], Part::Whole, &mut options).unwrap();
         let fresh = Parts::of(&checkpoint).head["nodes"][0]["memory"]["fresh"].clone();
         assert_eq!(fresh, serde_json::json!({"start": 24576, "end": 4u64 << 30}));
         let mut other = Session::restore(to, &checkpoint, &options).unwrap();
@@ -285,11 +285,11 @@ fn hop(machines: &[Machine], program: &[u8]) -> Vec<serde_json::Value> {
     let args = words(&["test"]);
     let job = Job { program, args: &args, env: &[], nodes: 1 };
     let mut options = Options { max_cycles: Some(500_000_000), ..Options::default() };
-    let mut session = Session::new(&machines[0], &job, &options).unwrap();
+    let mut session = Session::new(&machines[0], &[job], &options).unwrap();
     let mut heads = Vec::new();
     let at = |instructions| Until { instructions: Some(instructions), ..Until::default() };
     while session.fast_forward(at(session.instructions() + 2_003), &mut options).unwrap() {
-        let checkpoint = session.checkpoint(&job, Part::Whole, &mut options).unwrap();
+        let checkpoint = session.checkpoint(&[job], Part::Whole, &mut options).unwrap();
         heads.push(Parts::of(&checkpoint).head);
         let machine = &machines[heads.len() % machines.len()];
         session = Session::restore(machine, &checkpoint, &options).unwrap();

@@ -40,7 +40,7 @@ fn the_lives_of_instructions() {
     let with = |threads, pipeline| {
         let machine = load("manycore-ni", &[&settings[..], &[("run.threads", threads)]].concat());
         let options = Options { pipeline, ..Options::default() };
-        let outcome = exec::run(&machine, &job, options).unwrap();
+        let outcome = exec::run(&machine, &[job], options).unwrap();
         let lives: Vec<_> = outcome.nodes.iter().map(|node| node.lives.clone()).collect();
         (all_of(&outcome), lives)
     };
@@ -69,7 +69,7 @@ fn pauses() {
     let program = prebuilt("rack_test.rv64");
     let job = Job { program: &program, args: &args, env: &[], nodes: 3 };
     let in_pieces = |cycles: u64| {
-        let mut session = Session::new(&machine, &job, &Options::default()).unwrap();
+        let mut session = Session::new(&machine, &[job], &Options::default()).unwrap();
         let (mut pieces, mut until) = (0, cycles);
         while session.run(Until { cycle: Some(until), ..Until::default() }, &mut Options::default())
         {

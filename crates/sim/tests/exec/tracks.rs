@@ -165,7 +165,7 @@ fn program() -> Vec<u8> {
 fn run_part(machine: &Machine, part: Part, trace: Range<Cycle>) -> Outcome {
     let program = program();
     let job = Job { program: &program, args: &["test".to_owned()], env: &[], nodes: 1 };
-    part::run(machine, &job, part, options(trace)).unwrap()
+    part::run(machine, &[job], part, options(trace)).unwrap()
 }
 
 fn options(trace: Range<Cycle>) -> Options<'static> {
@@ -342,7 +342,7 @@ fn threads_of_a_checkpoint_have_tracks() {
     let job = Job { program: &program, args: &["test".to_owned()], env: &[], nodes: 1 };
     let machine = load("sonuma", &[]);
     let part = Part::Instructions { after: 12, count: None };
-    let begun = part::checkpoint(&machine, &job, part, options(0..0)).unwrap();
+    let begun = part::checkpoint(&machine, &[job], part, options(0..0)).unwrap();
     let Begun::Checkpoint(checkpoint) = begun else { panic!("{begun:?}") };
     let restored = |trace| part::restore(&machine, &checkpoint, part, options(trace)).unwrap();
     let (alone, traced) = (restored(0..0), restored(0..Cycle::MAX));
@@ -365,7 +365,7 @@ fn tracks_do_not_depend_on_how_the_model_runs() {
     for (name, settings) in [("sonuma", vec![]), ("manycore-ni", chips)] {
         let with = |settings_here: &[(&str, &str)], trace| {
             let machine = load(name, &[&settings[..], settings_here].concat());
-            let outcome = exec::run(&machine, &job, Options { trace, ..Options::default() });
+            let outcome = exec::run(&machine, &[job], Options { trace, ..Options::default() });
             let outcome = outcome.unwrap();
             let recorded = |tracks: &Tracks| {
                 let threads =

@@ -74,7 +74,7 @@ fn threads_take_turns_without_timing_and_across_its_begin() {
         let job = Job { program: &program, args: &["test".to_owned()], env: &[], nodes: 1 };
         let options = Options { max_cycles: Some(10_000_000), ..Options::default() };
         let piece = Part::Instructions { after, count: None };
-        let outcome = part::run(&load("sonuma", &[]), &job, piece, options).unwrap();
+        let outcome = part::run(&load("sonuma", &[]), &[job], piece, options).unwrap();
         assert_eq!((&outcome.nodes[0].end, &outcome.cut_short), (&End::Exit(0), &None), "{after}");
     }
 }

@@ -275,7 +275,7 @@ impl One {
                 let args: Vec<String> = argv.iter().map(|&arg| arg.to_owned()).collect();
                 let job = Job { program: &program, args: &args, env: &[], nodes };
                 let options = exec::Options { max_cycles: Some(cycles), ..Default::default() };
-                match exec::run(machine, &job, options) {
+                match exec::run(machine, &[job], options) {
                     Err(error) => error.to_string(),
                     Ok(outcome) => {
                         format!("{} {:?} {:?}", outcome.cycles, outcome.stats, outcome.nodes)

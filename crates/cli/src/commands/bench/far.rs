@@ -11,7 +11,7 @@ use crate::console;
 use crate::failure::{Failure, Result};
 use crate::host;
 use crate::interrupt::Interrupt;
-use crate::job::Job;
+use crate::job::{Job, Program};
 
 /// Measures between a node of this host and one of another host, on the daemons that are up.
 pub(super) fn run(
@@ -78,10 +78,10 @@ fn measure(
 ) -> Result<Vec<Row>> {
     let quick = quick.then(|| "--quick".to_owned());
     let words = [":bench".to_owned(), format!("--from={from}"), format!("--to={to}")];
+    let command = words.into_iter().chain(quick).map(OsString::from).collect();
     let job = Job {
         rack: &hosts.rack,
-        nodes: hosts.file.node_count(),
-        command: words.into_iter().chain(quick).map(OsString::from).collect(),
+        programs: vec![Program { command, nodes: hosts.file.node_count() }],
         context_bytes: 0,
         progress,
         cores: Vec::new(),

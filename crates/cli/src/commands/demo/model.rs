@@ -189,7 +189,7 @@ fn execute(
 ) -> Result<String> {
     let job = Job { program: pagerank(), args, env: &[], nodes };
     let options = Options { folder: Some(folder), progress: Some(tell), ..Options::default() };
-    let outcome = exec::run(machine, &job, options);
+    let outcome = exec::run(machine, &[job], options);
     let outcome = outcome.map_err(|error| Failure::new(format!("{MACHINE}: {error}")))?;
     if let Some(why) = outcome.cut_short {
         return Err(Failure::new(format!("{MACHINE}: {why}")));

@@ -58,6 +58,10 @@ that machine; clocks of the program show simulated time. With several nodes, out
 line with the node's number in front, and standard input is node 0's. Files are read and written
 below the current folder, and read where the program's arguments or --allow name them.
 
+Nodes may execute different programs, with a `:` between them: `-n 1 server : -n 2 client 10.0.0.1`
+has node 0 execute one, and nodes 1 and 2 the other. -n and --env are said of each program, all
+other options before the first.
+
 With --functional there is no machine and no time: one process, as fast as it goes, its output,
 input and exit status passed through.
 
@@ -70,6 +74,7 @@ Examples:
   rackmem cc -o hello.rv64 hello.c && rackmem sim exec --functional hello.rv64
   rackmem sim exec sonuma -n 2 -- hello.rv64
   rackmem sim exec sonuma --libraries /usr/riscv64-linux-gnu -- a.out     with shared libraries
+  rackmem sim exec sonuma -n 1 server.rv64 : -n 2 client.rv64 --quick
   rackmem sim exec sonuma -n 8 --stats -- pagerank.rv64 --variant fine graph.txt
   rackmem sim exec sonuma --trace trace.json --trace-window 10us..50us -- hello.rv64
   rackmem sim exec sonuma --pipeline view/ --pipeline-window 10us..12us -- hello.rv64
@@ -88,7 +93,7 @@ why and where: node, core, function and instruction, cycle; 126 if it is no prog
 command, 127 if there is none; 2 if the machine cannot be built, or executes no programs.";
 
 const EXEC_USAGE: &str = "\
-rackmem sim exec MACHINE [OPTIONS] [--] PROGRAM [ARGUMENT]...
+rackmem sim exec MACHINE [OPTIONS] [--] PROGRAM [ARGUMENT]... [: [-n N] [--env NAME=VALUE] PROGRAM [ARGUMENT]...]...
        rackmem sim exec --functional [OPTIONS] [--] PROGRAM [ARGUMENT]...";
 
 /// Arguments of `rackmem sim`.
@@ -213,18 +218,29 @@ pub struct TraceWindow {
 }
 
 /// Nodes of a rack that executes programs, and harts of a program without a machine.
-const MAX_NODES: i64 = 1024;
+pub const MAX_NODES: i64 = 1024;
+
+/// Options of one program of several.
+#[derive(Clone, Debug, Args)]
+pub struct ProgramArgs {
+    /// Nodes that execute the program, each with a process of its own
+    #[arg(short, long, value_name = "N", default_value_t = 1,
+          value_parser = value_parser!(u16).range(1..=MAX_NODES))]
+    pub nodes: u16,
+    /// Add a variable to the program's environment, which is empty otherwise; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub env: Vec<String>,
+}
 
 /// Arguments of `rackmem sim exec`.
 #[derive(Debug, Args)]
 pub struct ExecArgs {
     /// Without a machine and its timing: as fast as it goes
-    #[arg(long)]
+    #[arg(long, conflicts_with = "nodes")]
     pub functional: bool,
-    /// Nodes of the rack, each with a process of its own
-    #[arg(short, long, value_name = "N", default_value_t = 1, conflicts_with = "functional",
-          value_parser = value_parser!(u16).range(1..=MAX_NODES))]
-    pub nodes: u16,
+    /// What is said of the first program.
+    #[command(flatten)]
+    pub of_program: ProgramArgs,
     /// Override a key of the machine, such as l1.ways=4; may be repeated
     #[arg(long, value_name = "PATH=VALUE", conflicts_with = "functional")]
     pub set: Vec<Override>,
@@ -244,9 +260,6 @@ pub struct ExecArgs {
     /// Give up after so much simulated time, such as 10ms
     #[arg(long, value_name = "TIME", value_parser = simulated_ns)]
     pub max_time: Option<f64>,
-    /// Add a variable to the program's environment, which is empty otherwise; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
-    pub env: Vec<String>,
     /// Let the program read this file, or what is in this folder, besides the current folder and files that its
     /// arguments name; may be repeated
     #[arg(long, value_name = "PATH")]
@@ -279,7 +292,7 @@ pub struct ExecArgs {
     /// Built-in machine, or path of a machine file; with --functional the program stands here
     #[arg(value_name = "MACHINE")]
     pub first: String,
-    /// The program and its arguments; what follows it is for the program
+    /// The program and its arguments; what follows it is for the program, up to a `:` before another one
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub rest: Vec<String>,
 }

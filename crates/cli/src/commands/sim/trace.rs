@@ -23,6 +23,8 @@ use crate::failure::{Failure, Result};
 /// What was recorded of a node.
 #[derive(Debug, Default)]
 pub(super) struct Node {
+    /// Name of the program, where nodes execute several.
+    pub program: Option<String>,
     /// Messages and reads.
     pub messages: Recording,
     /// Threads and cores of a program.
@@ -142,7 +144,8 @@ fn document(machine: &Machine, nodes: &[Node], out: &mut dyn Write) -> io::Resul
     let mut events = Events { out, clock_ghz: machine.clock_ghz, count: 0, next_id: 0, nid: 0 };
     for (nid, node) in (0..).zip(nodes) {
         events.nid = nid;
-        let name = format!("{}, node {nid}", machine.name);
+        let program = node.program.as_ref().map_or_else(String::new, |name| format!(": {name}"));
+        let name = format!("{}, node {nid}{program}", machine.name);
         events.meta("process_name", 0, json!({"name": name}))?;
         let programs = programs::Programs::of(&node.tracks);
         let messages = messages::Parts::of(&node.messages.events, programs.tracks());

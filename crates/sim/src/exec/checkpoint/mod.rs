@@ -41,6 +41,19 @@ pub(super) use check::{Checked, countable, require};
 pub(super) use memory::{Memory, Places};
 pub(super) use node::{Clock, NEVER, State};
 
+/// The only program of a run: a checkpoint has no more.
+///
+/// # Errors
+/// There are several.
+pub(super) fn only<'a, 'b>(jobs: &'a [Job<'b>]) -> Result<&'a Job<'b>, ExecError> {
+    match jobs {
+        [job] => Ok(job),
+        _ => Err(ExecError::Checkpoint(
+            "a checkpoint is of one program, and the nodes execute several".to_owned(),
+        )),
+    }
+}
+
 /// The state of a program.
 #[derive(Clone)]
 pub struct Checkpoint {

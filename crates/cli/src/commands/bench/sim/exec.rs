@@ -154,7 +154,7 @@ fn on_machine(
     let machine = machine::load(machine, &settings).map_err(internal)?;
     let args = arguments(more, scale, supersteps);
     let job = Job { program: pagerank(), args: &args, env: &[], nodes: setup.nodes };
-    let outcome = exec::run(&machine, &job, Options::default()).map_err(internal)?;
+    let outcome = exec::run(&machine, &[job], Options::default()).map_err(internal)?;
     match (&outcome.cut_short, outcome.failed()) {
         (None, None) => Ok((outcome.instructions, outcome.seconds)),
         (Some(why), _) => Err(Failure::new(why.clone())),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rackmem_sim::exec::part::{self, Begun, Part};
-use rackmem_sim::exec::{Checkpoint, Job, Stop};
+use rackmem_sim::exec::{Checkpoint, Stop};
 use rackmem_sim::machine::Machine;
 
 use super::timed::Run;
@@ -34,14 +34,14 @@ pub struct CheckpointArgs {
 ///
 /// # Errors
 /// The machine or the program cannot be used, the program ends before, or the file cannot be written.
-pub fn take(run: &Run<'_>, job: &Job<'_>, part: Part, place: &Place) -> Result<()> {
-    match run.execute(|options| part::checkpoint(run.machine, job, part, options))? {
+pub fn take(run: &Run<'_>, part: Part, place: &Place) -> Result<()> {
+    match run.execute(|options| part::checkpoint(run.machine, run.jobs, part, options))? {
         Begun::Ended(outcome) => {
             let path = place.path().display();
             console::remark(&format!(
                 "{path}: no checkpoint is taken, as the program ended before"
             ));
-            run.conclude(job, part, *outcome)
+            run.conclude(part, *outcome)
         }
         Begun::Checkpoint(checkpoint) => {
             place.write_by(|out| checkpoint.write(out))?;
@@ -73,10 +73,10 @@ pub fn restore(args: &ExecArgs, machine: &Machine, path: &Path, stop: &Stop) -> 
     let part = part_of(args, &checkpoint);
     checkpoint.with_job(|job| {
         let outputs = Outputs::find(args)?;
-        let (name, nodes, begin) = (&job.args[0], job.nodes, checkpoint.begin(machine));
-        let run = Run { args, machine, name, nodes, outputs: &outputs, begin, stop };
+        let (jobs, begin) = (std::slice::from_ref(job), checkpoint.begin(machine));
+        let run = Run { args, machine, jobs, outputs: &outputs, begin, stop };
         let outcome = run.execute(|options| part::restore(machine, &checkpoint, part, options))?;
-        run.conclude(job, part, outcome)
+        run.conclude(part, outcome)
     })
 }
 

@@ -14,6 +14,7 @@ use super::{FAILED, NO_PROGRAM, Outputs, read};
 use crate::commands::sim::args::ExecArgs;
 use crate::console;
 use crate::failure::{Failure, Result};
+use crate::several;
 use crate::size;
 
 /// Contents of the file of `--report`.
@@ -49,6 +50,11 @@ pub fn run(args: &ExecArgs, stop: &Arc<Stop>) -> Result<()> {
         let hint = "--pipeline records the cores of a machine; leave out --functional";
         return Err(Failure::usage(hint));
     }
+    if several::is_several(&args.rest) {
+        let why =
+            "--functional executes one process: leave it out, or ':' and the program after it";
+        return Err(Failure::usage(why));
+    }
     let name = &args.first;
     let command: Vec<String> = [name].into_iter().chain(&args.rest).cloned().collect();
     let program = read(name).map_err(|failure| no_machine(name, failure))?;
@@ -67,7 +73,7 @@ pub fn run(args: &ExecArgs, stop: &Arc<Stop>) -> Result<()> {
         ..Options::default()
     };
     let began = Instant::now();
-    let outcome = functional::run(&program, &command, &args.env, &options)
+    let outcome = functional::run(&program, &command, &args.of_program.env, &options)
         .map_err(|error| refused(name, &error))?;
     let seconds = began.elapsed().as_secs_f64();
     let killed = match outcome.end {
@@ -119,7 +125,7 @@ fn report(args: &ExecArgs, program: &[u8], outcome: Outcome) -> Report {
         program: args.first.clone(),
         program_hash: fingerprint(program),
         arguments: args.rest.clone(),
-        environment: args.env.clone(),
+        environment: args.of_program.env.clone(),
         exit_status: outcome.end.status(),
         instructions: outcome.instructions,
         time_ns: outcome.time_ns,

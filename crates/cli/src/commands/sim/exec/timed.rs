@@ -1,6 +1,7 @@
-//! `rackmem sim exec MACHINE`: a process on every node of a machine.
+//! `rackmem sim exec MACHINE`: a process on every node of a machine, of one program or of several.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 
@@ -11,46 +12,81 @@ use rackmem_sim::exec::{self, End, ExecError, Input, Job, Options, Outcome, Stop
 use rackmem_sim::machine::{self, Machine, Use};
 
 use super::{FAILED, NO_PROGRAM, Outputs, checkpoint, part, read};
-use crate::commands::sim::args::ExecArgs;
+use crate::commands::sim::args::{ExecArgs, MAX_NODES, ProgramArgs};
 use crate::commands::sim::{pipeline, trace};
 use crate::console;
 use crate::failure::{Failure, Result};
 use crate::job::{Lines, Plain, Prefixed, Sink, Stream};
+use crate::several;
 use crate::size;
 
-/// Executes the program on a machine, with timing.
+/// Executes the programs on a machine, with timing.
 ///
 /// # Errors
-/// The machine or the program cannot be used, or a process did not end well.
+/// The machine or a program cannot be used, or a process did not end well.
 pub fn run(args: &ExecArgs, stop: &Stop) -> Result<()> {
     let machine = load_machine(args)?;
     if let Some(path) = &args.checkpoint.restore {
         return checkpoint::restore(args, &machine, path, stop);
     }
-    let name = args.rest.first().ok_or_else(|| {
+    if args.rest.is_empty() {
         let first = &args.first;
-        Failure::usage(format!("there is no program: name one after the machine, {first}"))
-    })?;
-    let part = args.part.part(args.nodes)?;
-    let program = read(name)?;
-    let job = Job { program: &program, args: &args.rest, env: &args.env, nodes: args.nodes };
-    let outputs = Outputs::find(args)?;
-    let nodes = args.nodes;
-    let run = Run { args, machine: &machine, name, nodes, outputs: &outputs, begin: 0, stop };
-    if let Some(place) = &outputs.checkpoint {
-        return checkpoint::take(&run, &job, part, place);
+        let why = format!("there is no program: name one after the machine, {first}");
+        return Err(Failure::usage(why));
     }
-    let outcome = run.execute(|options| exec::part::run(&machine, &job, part, options))?;
-    run.conclude(&job, part, outcome)
+    let programs = programs(args)?;
+    let jobs: Vec<Job<'_>> = programs.iter().map(Program::job).collect();
+    let part = args.part.part(check_nodes(&jobs)?)?;
+    let outputs = Outputs::find(args)?;
+    let run = Run { args, machine: &machine, jobs: &jobs, outputs: &outputs, begin: 0, stop };
+    if let Some(place) = &outputs.checkpoint {
+        return checkpoint::take(&run, part, place);
+    }
+    let outcome = run.execute(|options| exec::part::run(&machine, &jobs, part, options))?;
+    run.conclude(part, outcome)
 }
 
-/// A run of a program, as its user sees it.
+/// A program that was read.
+struct Program {
+    bytes: Vec<u8>,
+    args: Vec<String>,
+    of_program: ProgramArgs,
+}
+
+impl Program {
+    fn job(&self) -> Job<'_> {
+        let ProgramArgs { nodes, env } = &self.of_program;
+        Job { program: &self.bytes, args: &self.args, env, nodes: *nodes }
+    }
+}
+
+/// Reads the programs that are named.
+fn programs(args: &ExecArgs) -> Result<Vec<Program>> {
+    let programs = several::programs(args.of_program.clone(), &args.rest)?;
+    let programs = programs.into_iter().map(|several::Program { options, words }| {
+        let words = words.into_iter().map(OsString::into_string);
+        let args: Vec<String> = words.collect::<std::result::Result<_, _>>().expect("from text");
+        Ok(Program { bytes: read(&args[0])?, args, of_program: options })
+    });
+    programs.collect()
+}
+
+/// The number of all nodes.
+fn check_nodes(jobs: &[Job<'_>]) -> Result<u16> {
+    let nodes = exec::nodes_of(jobs);
+    match u16::try_from(nodes) {
+        Ok(few) if i64::from(few) <= MAX_NODES => Ok(few),
+        _ => {
+            Err(Failure::usage(format!("--nodes: are {nodes} in all, must be at most {MAX_NODES}")))
+        }
+    }
+}
+
+/// A run of programs, as its user sees it.
 pub struct Run<'a> {
     pub args: &'a ExecArgs,
     pub machine: &'a Machine,
-    /// Name of the program.
-    pub name: &'a str,
-    pub nodes: u16,
+    pub jobs: &'a [Job<'a>],
     pub outputs: &'a Outputs,
     /// The cycle with which it begins.
     pub begin: u64,
@@ -59,18 +95,18 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Executes it, and passes on what it prints.
+    /// Executes them, and passes on what they print.
     ///
     /// # Errors
-    /// The machine or the program cannot be used.
+    /// The machine or a program cannot be used.
     pub fn execute<T>(
         &self,
         work: impl FnOnce(Options<'_>) -> std::result::Result<T, ExecError>,
     ) -> Result<T> {
-        let Run { args, machine, name, nodes, .. } = *self;
+        let Run { args, machine, jobs, .. } = *self;
         trace::check(&args.trace, machine, self.begin)?;
         let here = env::current_dir().map_err(|error| Failure::io("the current folder", error))?;
-        let mut output = Output::new(nodes, args.no_prefix);
+        let mut output = Output::new(exec::nodes_of(jobs), args.no_prefix);
         let spinner = console::spinner();
         let tell = |cycle: u64| {
             let cycles = size::rounded(cycle as f64);
@@ -94,7 +130,7 @@ impl Run<'_> {
             pipeline: pipeline::stretch(&args.pipeline, machine),
         });
         spinner.finish_and_clear();
-        let result = result.map_err(|error| refused(&args.first, name, &error))?;
+        let result = result.map_err(|error| refused(&args.first, &exec::names(jobs), &error))?;
         output.finish()?;
         Ok(result)
     }
@@ -108,26 +144,29 @@ impl Run<'_> {
     ///
     /// # Errors
     /// A process did not end well, or a file cannot be written.
-    pub fn conclude(&self, job: &Job<'_>, part: Part, mut outcome: Outcome) -> Result<()> {
-        let Run { args, machine, name, outputs, .. } = *self;
+    pub fn conclude(&self, part: Part, mut outcome: Outcome) -> Result<()> {
+        let Run { args, machine, jobs, outputs, .. } = *self;
         for (nid, node) in outcome.nodes.iter().enumerate() {
             for warning in &node.warnings {
                 console::remark(&format!("warning: node {nid}: {warning}"));
             }
         }
-        let traces = outcome.nodes.iter_mut().map(|node| trace::Node {
+        let is_several = jobs.len() > 1;
+        let nodes = outcome.nodes.iter_mut().zip(exec::by_node(jobs));
+        let traces = nodes.map(|(node, job)| trace::Node {
+            program: is_several.then(|| job.name().to_owned()),
             messages: std::mem::take(&mut node.trace),
             tracks: std::mem::take(&mut node.tracks),
         });
         let traces: Vec<_> = traces.collect();
-        let verdict = verdict(name, part, &outcome);
+        let verdict = verdict(jobs, part, &outcome);
         let place = outputs.trace.as_ref();
         let traced = trace::write(place, &args.trace, machine, self.begin, &traces);
         let lives = outcome.nodes.iter_mut().map(|node| std::mem::take(&mut node.lives));
         let lives: Vec<_> = (0..).zip(lives).collect();
         let shown = pipeline::write(outputs.pipeline.as_ref(), &args.pipeline, &lives);
         let verdict = verdict.and(traced).and(shown);
-        let report = Report::new(machine, job, self.max_cycles(), &outcome);
+        let report = Report::new(machine, jobs, self.max_cycles(), &outcome);
         if let Some(measured) = &outcome.measured {
             console::remark(&part::summary(measured));
         }
@@ -158,7 +197,7 @@ fn is_elf(name: &str) -> bool {
 
 fn refused(machine: &str, program: &str, error: &ExecError) -> Failure {
     match error {
-        ExecError::Program(_) => Failure::with_status(NO_PROGRAM, format!("{program}: {error}")),
+        ExecError::Program(..) => Failure::with_status(NO_PROGRAM, error.to_string()),
         ExecError::Checkpoint(_) | ExecError::Part(_) => {
             Failure::with_status(FAILED, format!("{program}: {error}"))
         }
@@ -169,15 +208,18 @@ fn refused(machine: &str, program: &str, error: &ExecError) -> Failure {
 }
 
 /// Whether all is well; otherwise the failure and its place.
-fn verdict(name: &str, part: Part, outcome: &Outcome) -> Result<()> {
+fn verdict(jobs: &[Job<'_>], part: Part, outcome: &Outcome) -> Result<()> {
+    let names = exec::names(jobs);
     if let Some(why) = &outcome.cut_short {
-        return Err(Failure::with_status(FAILED, format!("{name}: {why}")));
+        return Err(Failure::with_status(FAILED, format!("{names}: {why}")));
     }
     let Some((nid, node)) = outcome.failed() else {
         let is_measured = part == Part::Whole || outcome.measured.is_some();
-        let missing = || Failure::with_status(FAILED, format!("{name}: {}", part::missing(part)));
+        let missing = || Failure::with_status(FAILED, format!("{names}: {}", part::missing(part)));
         return if is_measured { Ok(()) } else { Err(missing()) };
     };
+    let job = exec::by_node(jobs).nth(nid);
+    let name = job.as_ref().map_or(&*names, Job::name);
     let status = node.end.status() as u8;
     let cycle = node.cycle;
     match &node.end {
@@ -217,14 +259,14 @@ enum To {
 }
 
 impl Output {
-    fn new(nodes: u16, no_prefix: bool) -> Output {
+    fn new(nodes: usize, no_prefix: bool) -> Output {
         if nodes == 1 {
             return Output { to: To::Bytes, lost: None };
         }
         let lines = |nid| [Lines::new(nid, Stream::Out), Lines::new(nid, Stream::Err)];
         let sink: Box<dyn Sink> =
             if no_prefix { Box::new(Plain) } else { Box::new(Prefixed::new()) };
-        Output { to: To::Lines((0..nodes).map(lines).collect(), sink), lost: None }
+        Output { to: To::Lines((0..nodes as u16).map(lines).collect(), sink), lost: None }
     }
 
     fn write(&mut self, nid: u16, stream: kernel::Stream, bytes: &[u8]) {
