@@ -102,6 +102,21 @@ fn the_program_that_fails_is_named() {
 }
 
 #[test]
+fn a_program_begins_when_it_is_told_to() {
+    let dir = folder(&[0, 0]);
+    let args = ["--report", "report.json", "p0", ":", "-n", "2", "--begin", "3us", "p1"];
+    on_sonuma(dir.path(), &args);
+    let report = report(&dir);
+    let (cycle, begin) =
+        (|n: usize| report["nodes"][n]["cycle"].as_u64(), |n: usize| &report["nodes"][n]["begin"]);
+    assert_eq!((begin(0), begin(1), begin(2)), (&Value::Null, &json!(6000), &json!(6000)));
+    assert_eq!([1, 2].map(cycle), [cycle(0).map(|cycle| cycle + 6000); 2]);
+    let wait = ["--fast-forward", "1", "--checkpoint", "c", "--begin", "3us", "p0"];
+    let done = on_sonuma(dir.path(), &wait);
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+}
+
+#[test]
 fn a_trace_names_the_program_of_each_node() {
     let dir = folder(&[0, 0]);
     on_sonuma(dir.path(), &["--trace", "t.json", "p0", ":", "p1"]);

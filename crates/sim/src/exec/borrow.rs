@@ -68,8 +68,6 @@ pub struct Lending {
     lent_at: Option<u64>,
     pool: Pool,
     requests: Requests,
-    /// On their way from other nodes: when they arrive, from whom.
-    arriving: Vec<(Cycle, u16, Message)>,
     /// Memory that the operating system borrows at a time when the node's own is full; 0 = none.
     plug_bytes: u64,
     /// Threads that wait for it.
@@ -99,7 +97,6 @@ impl Lending {
             lent_at: None,
             pool: Pool::new(window - bytes..window),
             requests: Requests::default(),
-            arriving: Vec::new(),
             plug_bytes: machine.window.plug_bytes.next_multiple_of(machine.system.page_bytes),
             short: Vec::new(),
             descriptors: match machine.ni.placement {
@@ -234,50 +231,34 @@ impl Lending {
         self.plug_bytes > 0
     }
 
-    /// A message of another node arrives at a cycle to come.
-    pub fn receive(&mut self, at: Cycle, from: u16, message: Message) {
-        self.arriving.push((at, from, message));
-    }
-
-    /// The cycle in which the next message arrives.
-    pub fn next_message(&self) -> Option<Cycle> {
-        self.arriving.iter().map(|&(at, ..)| at).min()
-    }
-
     /// Takes the messages for other nodes, each with the cycle in which it leaves and its receiver.
     pub fn take_messages(&mut self) -> Vec<(Cycle, u16, Message)> {
         std::mem::take(&mut self.requests.outbox)
     }
 
-    /// Handles the messages that have arrived, an answer taking so many cycles; borrowings that ended thereby.
+    /// Handles a message of another node, an answer taking so many cycles; the borrowing that ended thereby.
     pub fn hear(
         &mut self,
+        (from, message): (u16, Message),
         answer_cycles: Cycle,
         pages: &mut Pages,
         chip: &mut Chip,
-    ) -> Vec<Outcome> {
+    ) -> Option<Outcome> {
         let now = chip.wires.now;
-        let arrived: Vec<_> = self.arriving.extract_if(.., |(at, ..)| *at <= now).collect();
-        let Some(amt) = chip.ni.amt() else { return Vec::new() };
-        let mut ended = Vec::new();
-        for (_, from, message) in arrived {
-            let outcome = match message {
-                Message::Ask { slot, bytes, purpose } => {
-                    let answer = match self.pool.lend(bytes, purpose) {
-                        Some(base) => Message::Granted { slot, base },
-                        None => Message::Refused { slot },
-                    };
-                    self.requests.outbox.push((now + answer_cycles, from, answer));
-                    continue;
-                }
-                Message::Granted { slot, base } => self.requests.granted(slot, from, base, amt),
-                Message::Refused { slot } => self.requests.refused(slot, amt, now),
-            };
-            ended.extend(outcome);
-        }
-        for outcome in &ended {
-            self.settle(outcome, pages, chip);
-        }
+        let amt = chip.ni.amt()?;
+        let ended = match message {
+            Message::Ask { slot, bytes, purpose } => {
+                let answer = match self.pool.lend(bytes, purpose) {
+                    Some(base) => Message::Granted { slot, base },
+                    None => Message::Refused { slot },
+                };
+                self.requests.outbox.push((now + answer_cycles, from, answer));
+                None
+            }
+            Message::Granted { slot, base } => self.requests.granted(slot, from, base, amt),
+            Message::Refused { slot } => self.requests.refused(slot, amt, now),
+        };
+        ended.iter().for_each(|outcome| self.settle(outcome, pages, chip));
         ended
     }
 

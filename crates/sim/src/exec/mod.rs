@@ -12,6 +12,7 @@
 //! | [`tracks`] | what threads and cores do in a stretch of time, for people to look at |
 //! | `pages` | physical memory, page tables, the program's address space |
 //! | `device`, `controller` | the device driver of the network interface |
+//! | `post` | what operating systems tell each other, segments of sockets included |
 //! | `borrow` | the driver of borrowed memory and its DMA engine |
 //! | `outcome`, [`report`] | the outcome of a run, and what is written of it |
 //!
@@ -38,6 +39,8 @@
 //! - *Queues* are on pages of the node that nothing else shares: the RMC knows queues by physical addresses and does
 //!   not translate them.
 //! - *Joining, leaving and the end of a process* are notices from driver to driver, which travel as long as packets.
+//! - *Sockets* connect the nodes by an Ethernet that nothing else uses: whatever the papers' fabrics carry does not
+//!   wait for it. A segment leaves a system call's time after the call, or the segment, that causes it.
 //! - *Credits of the fabric* (soNUMA §6). A link has a count of free places for each other node and lane
 //!   (`network.credits`) and one for its RMC's own queues (`rmc.lane_credits`). It returns a credit when the RMC takes
 //!   the packet. The lanes share the wires in turn.
@@ -59,6 +62,7 @@ mod node;
 mod outcome;
 mod pages;
 pub mod part;
+mod post;
 pub mod report;
 mod session;
 mod system;
@@ -126,6 +130,13 @@ struct Process<'a> {
     job: Job<'a>,
 }
 
+impl Process<'_> {
+    /// Nodes that are there.
+    fn others(&self, machine: &Machine) -> u16 {
+        if is_mirrored(machine) { 1 } else { self.nodes }
+    }
+}
+
 /// The process of every node.
 fn processes<'a>(machine: &Machine, jobs: &[Job<'a>]) -> Vec<Process<'a>> {
     let nodes = if is_mirrored(machine) { MIRROR_NODES } else { nodes_of(jobs) as u16 };
@@ -159,6 +170,8 @@ pub struct Options<'a> {
     pub allowed: Vec<PathBuf>,
     /// The folder that stands for `/` where dynamically linked programs look for their libraries.
     pub libraries: Option<PathBuf>,
+    /// The cycle with which the process of each node begins, by their numbers; the others begin at once.
+    pub begins: Vec<Cycle>,
     /// Source of node 0's standard input; that of the other nodes is empty.
     pub input: Input,
     /// Takes the output as it comes, in an order that does not depend on the threads. Otherwise

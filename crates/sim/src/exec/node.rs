@@ -65,7 +65,7 @@ impl Node {
         let places = state.memory.restore(contents, &fixed, &mut pages, &mut chip)?;
         let mut begin = AddressSpace::new();
         let (system, _) = System::bare((process, machine, options), pages, &mut begin, &chip)?;
-        let system = system.restore(state, &places, clock, &mut chip)?;
+        let system = system.restore(state, &places, (clock, process.others(machine)), &mut chip)?;
         Ok(Node { chip, system })
     }
 
@@ -85,6 +85,7 @@ impl Node {
         let LocalHost { warnings, inputs, .. } = &self.system.host;
         NodeOutcome {
             end,
+            begin: self.system.begin,
             cycle,
             instructions,
             stdout,

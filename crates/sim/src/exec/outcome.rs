@@ -78,6 +78,8 @@ impl fmt::Display for Crash {
 pub struct NodeOutcome {
     /// Exit, signal, crash, or stopped from outside.
     pub end: End,
+    /// Cycle with which it began.
+    pub begin: Cycle,
     /// Cycle in which it ended.
     pub cycle: Cycle,
     /// Instructions that its cores have retired.

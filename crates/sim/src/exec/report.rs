@@ -96,6 +96,9 @@ pub struct Node {
     pub exit_status: i32,
     /// The end in words.
     pub end: String,
+    /// Cycle with which it began, if not with the run.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub begin: Cycle,
     /// Cycle in which it ended.
     pub cycle: Cycle,
     /// Instructions that its cores have retired.
@@ -110,6 +113,10 @@ pub struct Node {
     pub stderr: Option<String>,
 }
 
+fn is_zero(cycle: &Cycle) -> bool {
+    *cycle == 0
+}
+
 impl Report {
     /// Of a run of programs, one at least, on a machine.
     pub fn new(
@@ -122,6 +129,7 @@ impl Report {
         let nodes = outcome.nodes.iter().map(|node| Node {
             exit_status: node.end.status(),
             end: node.end.to_string(),
+            begin: node.begin,
             cycle: node.cycle,
             instructions: node.instructions,
             warnings: node.warnings.clone(),

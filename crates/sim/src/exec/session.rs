@@ -246,7 +246,8 @@ impl Session {
     }
 
     fn is_at_rest(&self) -> bool {
-        self.rack.nodes.iter().all(|node| node.chip.left().is_empty())
+        let is_at_rest = |node: &Node| node.chip.left().is_empty() && node.system.has_no_letters();
+        self.rack.nodes.iter().all(is_at_rest)
     }
 
     /// Whether the program goes on.
@@ -363,9 +364,8 @@ impl Session {
                     node.system.device.receive(at + *latency_cycles, from, notice);
                 }
             }
-            for (at, to, message) in nodes[number].system.take_messages() {
-                let to = &mut nodes[usize::from(to)].system;
-                to.receive(at + *latency_cycles, from, message);
+            for (at, to, letter) in nodes[number].system.take_letters() {
+                nodes[usize::from(to)].system.receive(at, from, letter);
             }
         }
     }
@@ -453,6 +453,14 @@ fn check(machine: &Machine, jobs: &[Job<'_>]) -> Result<(), ExecError> {
         return Err(ExecError::Machine(why));
     }
     machine.ni.placement.check_programs(machine, nodes).map_err(ExecError::Machine)?;
+    let (lan_ns, epoch) = (machine.lan.latency_ns, latency_cycles(machine).max(1));
+    if (lan_ns * machine.clock_ghz) < epoch as f64 {
+        let least_ns = epoch as f64 / machine.clock_ghz;
+        return Err(ExecError::Machine(format!(
+            "lan.latency_ns: is {lan_ns}, must be at least {least_ns}, the latency of the fabric, for which nodes do \
+             not see each other"
+        )));
+    }
     host_memory::check(machine, nodes).map_err(ExecError::Machine)
 }
 

@@ -1,6 +1,7 @@
 //! The operating system of a node: it runs one process, whose threads share the cores.
 
 mod leases;
+mod letters;
 mod saved;
 mod timers;
 mod traced;
@@ -20,6 +21,7 @@ use super::checkpoint::NEVER;
 use super::device::{Answer, Device};
 use super::outcome::{Crash, End};
 use super::pages::{Pages, User};
+use super::post::Post;
 use super::tracks::{Recorder, Tracks};
 use super::turns::{TURN_NS, Turns};
 use super::{ExecError, Options, Process};
@@ -75,6 +77,7 @@ pub struct System {
     pub device: Device,
     /// The driver of borrowed memory, if there is any.
     lending: Option<Lending>,
+    post: Post,
     symbols: Symbols,
     /// By number; that of a thread is not that of its core.
     threads: Vec<Thread>,
@@ -86,6 +89,9 @@ pub struct System {
     stack_bytes: u64,
     /// The cycle of the next timer: something is due that the chip knows nothing of.
     pub next_timer: Option<Cycle>,
+    /// The cycle with which the process begins, and its first thread until then.
+    pub begin: Cycle,
+    first: Option<Box<Hart>>,
     /// The end of the process and its cycle, if it has ended.
     pub end: Option<(End, Cycle)>,
     /// Begins and ends of regions of interest that its threads have come to.
@@ -154,6 +160,7 @@ impl System {
         let sp = stack::set_up(&mut space, stack_bytes, &image, job.args, &env, random);
         let program = Program { args: job.args.to_vec(), env, stack_bytes };
         system.kernel = Kernel::new(image.end, seed).with_program(program);
+        system.kernel.join_network(nid, process.others(machine));
         system.install(&space, chip)?;
         // The memory that a program begins with is the node's own.
         if let Some(lending) = system.lending.as_mut().filter(|_| machine.window.heap) {
@@ -162,7 +169,10 @@ impl System {
         }
         let mut hart = Hart::new(image.entry);
         hart.x[abi::SP] = sp;
-        system.start(0, &hart, chip);
+        system.begin = options.begins.get(usize::from(nid)).copied().unwrap_or_default();
+        system.first = Some(Box::new(hart));
+        system.begin(chip);
+        system.next_timer = system.first.is_some().then_some(system.begin);
         Ok(system)
     }
 
@@ -189,6 +199,7 @@ impl System {
             device: Device::new(nid, nodes, machine.system.contexts),
             recorder: Recorder::of(options.trace, &symbols, cores),
             lending: Lending::of(nid, nodes, machine),
+            post: Post::new(machine),
             pages,
             symbols,
             threads: vec![Thread::Idle; cores],
@@ -199,6 +210,8 @@ impl System {
             clock_ghz: machine.clock_ghz,
             stack_bytes: machine.system.stack_bytes,
             next_timer: None,
+            begin: 0,
+            first: None,
             end: None,
             marks: Vec::new(),
             counted: Vec::new(),
@@ -246,7 +259,7 @@ impl System {
         }
         for (core, stop) in std::mem::take(&mut chip.stops) {
             if self.end.is_some() {
-                return;
+                break;
             }
             // A core that waits in a call may be looked at once more.
             let Some(number) = self.turns.holder(usize::from(core)) else { continue };
@@ -264,11 +277,13 @@ impl System {
                 Stop::Paused => self.give_way(number, hart, chip),
             }
         }
+        self.begin(chip);
         self.interrupts(chip);
         self.hear(chip);
         if self.end.is_none() && self.next_timer.is_some_and(|at| at <= now) {
             self.timers(chip);
         }
+        self.send_segments(now);
         self.next_timer = self.earliest_timer(now);
     }
 
@@ -296,6 +311,7 @@ impl System {
         chip.settle();
         chip.show_stores();
         self.kernel.end(&mut User { pages: &mut self.pages, chip }, &mut self.host);
+        self.kernel.leave_network();
         for (number, tile) in (0..).zip(&mut chip.tiles) {
             if let Some(mut cpu) = tile.cpu.take() {
                 self.counted.push(*cpu.core().stats());
@@ -306,6 +322,7 @@ impl System {
         }
         chip.wires.cpus_next = 0;
         self.threads.fill(Thread::Idle);
+        self.first = None;
         self.next_timer = None;
         self.device.end(&mut User { pages: &mut self.pages, chip });
         self.tracks =
@@ -320,6 +337,7 @@ impl System {
                 stats.insert(format!("core[{core}].{name}"), value as f64);
             }
         }
+        self.post.write_stats(stats);
         self.lending.iter().for_each(|lending| lending.write_stats(stats));
     }
 
@@ -371,6 +389,13 @@ impl System {
             ));
         }
         Ok(())
+    }
+
+    /// The process begins, if it is time.
+    fn begin(&mut self, chip: &mut Chip) {
+        if let Some(hart) = self.first.take_if(|_| self.begin <= chip.wires.now) {
+            self.start(0, &hart, chip);
+        }
     }
 
     /// A thread begins.

@@ -55,6 +55,7 @@ impl Kind {
                 "ni",
                 "rmc",
                 "network",
+                "lan",
                 "workload",
                 "run",
             ],

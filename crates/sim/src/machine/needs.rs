@@ -66,7 +66,7 @@ const NEEDS: &[Need] = &[
     one_of(&["core"], "workload.kind", READS),
     one_of(&["core"], "ni.placement", QUEUE_PAIRS),
     one_of(&["core.posts_per_poll", "core.store_buffer"], "workload.kind", &["async-read"]),
-    one_of(&["cpu", "system", "memory.size_bytes"], "workload.kind", &[PROGRAM]),
+    one_of(&["cpu", "system", "lan", "memory.size_bytes"], "workload.kind", &[PROGRAM]),
     one_of(
         &[
             "workload.transfer_bytes",

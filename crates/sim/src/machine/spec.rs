@@ -67,6 +67,8 @@ section! {
         rmc: RmcSpec,
         /// Network between chips: hops, and the other end.
         network: NetworkSpec,
+        /// The Ethernet that carries sockets of executed programs.
+        lan: LanSpec,
         /// Routers between simplified nodes, with `kind = "torus"`.
         rack: RackSpec,
         /// A simplified node, with `kind = "torus"`.
@@ -402,6 +404,18 @@ section! {
         nodes: u16 = 2,
         /// Packets from one node for which another has room, on each lane of a link, for each hop between them.
         credits: u32 = 32,
+    }
+}
+
+section! {
+    /// The Ethernet that carries sockets between nodes that execute programs: a switch, and a link of both directions
+    /// for each node.
+    pub struct LanSpec {
+        /// From the last bit of a frame at the sender's link to the receiver's program: the switch, both interfaces,
+        /// interrupt and protocols.
+        latency_ns: f64 = 11500.0,
+        /// Rate of a link, in each direction.
+        gbit_s: f64 = 1.0,
     }
 }
 

@@ -50,7 +50,7 @@ fn the_file_of_the_first_machine_with_a_part_names_its_every_key() {
         let toml::Value::Table(keys) = value else { continue };
         let text = match section.as_str() {
             "rack" | "node" | "traffic" => rack,
-            "cpu" | "rmc" | "system" => node,
+            "cpu" | "rmc" | "system" | "lan" => node,
             "l2" | "scratchpad" => integrated,
             "window" => text("pcie-ntb"),
             "prefetch" => text("tsm-sim"),

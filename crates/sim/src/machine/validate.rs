@@ -150,7 +150,9 @@ fn programs(machine: &Machine) -> Checked {
     require(size.is_multiple_of(PAGE_BYTES), "memory.size_bytes", || {
         format!("is {size}, must be a multiple of {PAGE_BYTES}, the largest page")
     })?;
-    at_least("network.credits", machine.network.credits.into(), 1)
+    at_least("network.credits", machine.network.credits.into(), 1)?;
+    positive("lan.latency_ns", machine.lan.latency_ns)?;
+    positive("lan.gbit_s", machine.lan.gbit_s)
 }
 
 fn sets(

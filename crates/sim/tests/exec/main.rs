@@ -20,6 +20,7 @@ mod reuse;
 mod same;
 mod several;
 mod shared_port;
+mod sockets;
 mod tracks;
 mod turns;
 

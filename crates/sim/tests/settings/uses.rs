@@ -186,6 +186,7 @@ pub const USES: &[One] = &[
         "sonuma",
         &[("tiles.columns", "2"), ("rmc.tlb_entries", "1")],
     ),
+    program(2, &["lan_test", "ping", "2", "6"], "sonuma", &[]),
     program(2, &["window_test"], "pcie-ntb", &[]),
     long(
         2,

@@ -59,8 +59,8 @@ line with the node's number in front, and standard input is node 0's. Files are 
 below the current folder, and read where the program's arguments or --allow name them.
 
 Nodes may execute different programs, with a `:` between them: `-n 1 server : -n 2 client 10.0.0.1`
-has node 0 execute one, and nodes 1 and 2 the other. -n and --env are said of each program, all
-other options before the first.
+has node 0 execute one, and nodes 1 and 2 the other. -n, --env and --begin are said of each program,
+all other options before the first. Nodes have sockets: node N is 10.0.0.N+1.
 
 With --functional there is no machine and no time: one process, as fast as it goes, its output,
 input and exit status passed through.
@@ -74,7 +74,7 @@ Examples:
   rackmem cc -o hello.rv64 hello.c && rackmem sim exec --functional hello.rv64
   rackmem sim exec sonuma -n 2 -- hello.rv64
   rackmem sim exec sonuma --libraries /usr/riscv64-linux-gnu -- a.out     with shared libraries
-  rackmem sim exec sonuma -n 1 server.rv64 : -n 2 client.rv64 --quick
+  rackmem sim exec sonuma -n 1 server.rv64 : -n 2 --begin 15ms client.rv64 10.0.0.1
   rackmem sim exec sonuma -n 8 --stats -- pagerank.rv64 --variant fine graph.txt
   rackmem sim exec sonuma --trace trace.json --trace-window 10us..50us -- hello.rv64
   rackmem sim exec sonuma --pipeline view/ --pipeline-window 10us..12us -- hello.rv64
@@ -93,7 +93,8 @@ why and where: node, core, function and instruction, cycle; 126 if it is no prog
 command, 127 if there is none; 2 if the machine cannot be built, or executes no programs.";
 
 const EXEC_USAGE: &str = "\
-rackmem sim exec MACHINE [OPTIONS] [--] PROGRAM [ARGUMENT]... [: [-n N] [--env NAME=VALUE] PROGRAM [ARGUMENT]...]...
+rackmem sim exec MACHINE [OPTIONS] [--] PROGRAM [ARGUMENT]...
+           [: [-n N] [--env NAME=VALUE] [--begin TIME] PROGRAM [ARGUMENT]...]...
        rackmem sim exec --functional [OPTIONS] [--] PROGRAM [ARGUMENT]...";
 
 /// Arguments of `rackmem sim`.
@@ -230,13 +231,16 @@ pub struct ProgramArgs {
     /// Add a variable to the program's environment, which is empty otherwise; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<String>,
+    /// Begin the program at this simulated time, such as 15ms: that of a client, when its server is ready
+    #[arg(long, value_name = "TIME", value_parser = simulated_ns)]
+    pub begin: Option<f64>,
 }
 
 /// Arguments of `rackmem sim exec`.
 #[derive(Debug, Args)]
 pub struct ExecArgs {
     /// Without a machine and its timing: as fast as it goes
-    #[arg(long, conflicts_with = "nodes")]
+    #[arg(long, conflicts_with_all = ["nodes", "begin"])]
     pub functional: bool,
     /// What is said of the first program.
     #[command(flatten)]

@@ -1,36 +1,18 @@
-//! Memory that the node borrows and lends while its program runs: what other nodes' operating systems say, and threads
-//! that wait for it.
+//! Memory that the node borrows and lends while its program runs: what lenders say, and threads that wait for it.
 
 use rackmem_riscv::{Hart, abi};
 
 use super::{System, Thread};
 use crate::chip::Chip;
-use crate::engine::Cycle;
-use crate::exec::borrow::Lending;
 use crate::exec::borrow::lease::{Message, Outcome, Waiting};
 use crate::exec::pages::User;
 
 impl System {
-    /// A message of another node's operating system arrives at a cycle to come.
-    pub fn receive(&mut self, at: Cycle, from: u16, message: Message) {
+    /// Handles a message about memory of another node's operating system.
+    pub(super) fn hear_lender(&mut self, from: u16, message: Message, chip: &mut Chip) {
         let Some(lending) = &mut self.lending else { return };
-        lending.receive(at, from, message);
-        self.next_timer = Some(self.next_timer.map_or(at, |next| next.min(at)));
-    }
-
-    /// Takes the messages for other nodes' operating systems, each with the cycle in which it leaves and its receiver.
-    pub fn take_messages(&mut self) -> Vec<(Cycle, u16, Message)> {
-        self.lending.as_mut().map_or_else(Vec::new, Lending::take_messages)
-    }
-
-    /// Handles what has arrived of other nodes' operating systems, also when the process has ended.
-    pub(super) fn hear(&mut self, chip: &mut Chip) {
-        let Some(lending) = &mut self.lending else { return };
-        if lending.next_message().is_none_or(|at| at > chip.wires.now) {
-            return;
-        }
-        chip.settle();
-        for outcome in lending.hear(self.call_cycles, &mut self.pages, chip) {
+        let outcome = lending.hear((from, message), self.call_cycles, &mut self.pages, chip);
+        if let Some(outcome) = outcome {
             self.borrowed(outcome, chip);
         }
     }

@@ -50,8 +50,11 @@ impl System {
     /// interface has nothing under way.
     ///
     /// # Errors
-    /// The program has a file that cannot be opened again.
+    /// The program has not begun, or has a file that cannot be opened again.
     pub fn save(&mut self, chip: &mut Chip) -> Result<(State, Vec<u8>), String> {
+        if self.first.is_some() {
+            return Err("has not begun".to_owned());
+        }
         // To look for files is nothing that the program does.
         let inputs = self.host.inputs.clone();
         let checked = self.kernel.check_names(&mut self.host);
@@ -78,7 +81,7 @@ impl System {
         Ok((state, contents))
     }
 
-    /// Goes on from a state, whose memory is at these places.
+    /// Goes on from a state, whose memory is at these places, on a network of so many nodes.
     ///
     /// # Errors
     /// There are too few cores, contexts or queue pairs, or a file that was open cannot be opened again.
@@ -86,12 +89,13 @@ impl System {
         mut self,
         state: State,
         places: &Places,
-        clock: Clock,
+        (clock, others): (Clock, u16),
         chip: &mut Chip,
     ) -> Result<System, ExecError> {
         let cores = chip.tiles.len();
         self.turns = state.turns(cores, clock).map_err(ExecError::Machine)?;
         self.kernel = state.kernel().map_err(ExecError::Checkpoint)?;
+        self.kernel.join_network(self.nid, others);
         let input = |error: io::Error| ExecError::Checkpoint(format!("standard input: {error}"));
         self.host.restore(state.host).map_err(input)?;
         // To open files again is nothing that the program does.

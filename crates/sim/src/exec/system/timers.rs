@@ -3,7 +3,7 @@
 use rackmem_riscv::kernel::{Expired, UserMemory};
 use rackmem_riscv::{Hart, abi};
 
-use super::{EFAULT, ETIMEDOUT, Lending, System, Thread};
+use super::{EFAULT, ETIMEDOUT, System, Thread};
 use crate::chip::Chip;
 use crate::chip::cpu::Cpu;
 use crate::chip::tile::Tile;
@@ -23,9 +23,9 @@ impl System {
         };
         let own = self.kernel.next_timer().map(|ns| self.cycle_of(ns).max(now + 1));
         let own = own.filter(|&at| at < NEVER);
-        let message = self.lending.as_ref().and_then(Lending::next_message);
-        let message = message.map(|at| at.max(now + 1));
-        self.threads.iter().enumerate().filter_map(due).chain(own).chain(message).min()
+        let begin = self.first.as_ref().map(|_| self.begin);
+        let letter = self.post.next().map(|at| at.max(now + 1));
+        self.threads.iter().enumerate().filter_map(due).chain(own).chain(begin).chain(letter).min()
     }
 
     /// Does what is due in this cycle.

@@ -26,7 +26,7 @@ pub struct CheckpointArgs {
     /// Go on from the checkpoint in this file, on this machine or any other one with as many cores; the program and its
     /// arguments are in it. Its counters are those of the part that begins there
     #[arg(long, value_name = "FILE",
-          conflicts_with_all = ["functional", "fast_forward", "sample", "nodes", "env"])]
+          conflicts_with_all = ["functional", "fast_forward", "sample", "nodes", "env", "begin"])]
     pub restore: Option<PathBuf>,
 }
 
@@ -74,7 +74,7 @@ pub fn restore(args: &ExecArgs, machine: &Machine, path: &Path, stop: &Stop) -> 
     checkpoint.with_job(|job| {
         let outputs = Outputs::find(args)?;
         let (jobs, begin) = (std::slice::from_ref(job), checkpoint.begin(machine));
-        let run = Run { args, machine, jobs, outputs: &outputs, begin, stop };
+        let run = Run { args, machine, jobs, begins: Vec::new(), outputs: &outputs, begin, stop };
         let outcome = run.execute(|options| part::restore(machine, &checkpoint, part, options))?;
         run.conclude(part, outcome)
     })

@@ -38,7 +38,9 @@ pub fn run(args: &ExecArgs, stop: &Stop) -> Result<()> {
     let jobs: Vec<Job<'_>> = programs.iter().map(Program::job).collect();
     let part = args.part.part(check_nodes(&jobs)?)?;
     let outputs = Outputs::find(args)?;
-    let run = Run { args, machine: &machine, jobs: &jobs, outputs: &outputs, begin: 0, stop };
+    let begins = begins(&programs, &machine);
+    let run =
+        Run { args, machine: &machine, jobs: &jobs, begins, outputs: &outputs, begin: 0, stop };
     if let Some(place) = &outputs.checkpoint {
         return checkpoint::take(&run, part, place);
     }
@@ -55,7 +57,7 @@ struct Program {
 
 impl Program {
     fn job(&self) -> Job<'_> {
-        let ProgramArgs { nodes, env } = &self.of_program;
+        let ProgramArgs { nodes, env, .. } = &self.of_program;
         Job { program: &self.bytes, args: &self.args, env, nodes: *nodes }
     }
 }
@@ -69,6 +71,16 @@ fn programs(args: &ExecArgs) -> Result<Vec<Program>> {
         Ok(Program { bytes: read(&args[0])?, args, of_program: options })
     });
     programs.collect()
+}
+
+/// The cycle with which the process of each node begins.
+fn begins(programs: &[Program], machine: &Machine) -> Vec<u64> {
+    let of = |program: &Program| {
+        let ProgramArgs { nodes, begin, .. } = program.of_program;
+        let cycle = begin.map_or(0, |ns| (ns * machine.clock_ghz) as u64);
+        std::iter::repeat_n(cycle, nodes.into())
+    };
+    programs.iter().flat_map(of).collect()
 }
 
 /// The number of all nodes.
@@ -87,6 +99,8 @@ pub struct Run<'a> {
     pub args: &'a ExecArgs,
     pub machine: &'a Machine,
     pub jobs: &'a [Job<'a>],
+    /// The cycle with which each node's process begins.
+    pub begins: Vec<u64>,
     pub outputs: &'a Outputs,
     /// The cycle with which it begins.
     pub begin: u64,
@@ -122,6 +136,7 @@ impl Run<'_> {
             folder: Some(here),
             allowed: args.allow.clone(),
             libraries: args.libraries.clone(),
+            begins: self.begins.clone(),
             input: Input::PassOn,
             sink: Some(&mut sink),
             progress: Some(&tell),
