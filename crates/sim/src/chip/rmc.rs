@@ -43,7 +43,9 @@ struct Transfer {
 struct Loading {
     request: NetRequest,
     buffer: u64,
-    /// Blocks that have not come.
+    /// Blocks of the operands, in their order.
+    lines: ArrayVec<Line, 2>,
+    /// Those that have not come.
     missing: ArrayVec<Line, 2>,
 }
 
@@ -288,17 +290,20 @@ impl Rmc {
         let Some(Transfer { work, tid, unroll }) = &mut self.transfer else { return false };
         let Some(piece) = unroll.peek() else { return false };
         let request = rgp::request(work, &piece, self.nid, CONTEXT, *tid);
-        let operands = operand_lines(piece.buffer, request.payload_bytes(), wires);
+        let tid = *tid;
+        let Some(operands) = lines_of(piece.buffer, request.payload_bytes(), wires) else {
+            self.next_piece();
+            let finished = self.itt.answer(tid, 1, Status::BadLocalBuffer);
+            self.answered(tid, finished, 1, wires);
+            return true;
+        };
         // Answers name their block only, so what another transfer reads has to come first: it may
         // have been asked for before this transfer's operands were there.
-        let mut others = self.loading.iter().filter(|loading| loading.request.header.tid != *tid);
+        let mut others = self.loading.iter().filter(|loading| loading.request.header.tid != tid);
         if others.any(|other| operands.iter().any(|line| other.missing.contains(line))) {
             return false;
         }
-        unroll.advance();
-        if unroll.pieces() == 0 {
-            self.transfer = None;
-        }
+        self.next_piece();
         self.lines_out += 1;
         self.requests += 1;
         self.stored_last = false;
@@ -307,6 +312,15 @@ impl Rmc {
             _ => self.load_operands(request, piece.buffer, operands, wires),
         }
         true
+    }
+
+    /// A line of the current transfer is on its way, or never will be.
+    fn next_piece(&mut self) {
+        let Some(transfer) = &mut self.transfer else { return };
+        transfer.unroll.advance();
+        if transfer.unroll.pieces() == 0 {
+            self.transfer = None;
+        }
     }
 
     /// Whether there is a transfer to unroll, after taking the next one if need be.
@@ -357,7 +371,8 @@ impl Rmc {
         lines: ArrayVec<Line, 2>,
         wires: &mut Wires,
     ) {
-        self.loading.push(Loading { request, buffer, missing: lines.clone() });
+        let missing = lines.clone();
+        self.loading.push(Loading { request, buffer, lines: lines.clone(), missing });
         for line in lines {
             wires.ask_home(self.part(), line, Message::Request(Request::ReadOnce));
         }
@@ -369,8 +384,9 @@ impl Rmc {
         let at = self.loading.iter().position(wanted).expect("operands that were asked for");
         let loading = &mut self.loading[at];
         let bytes = data.to_bytes();
-        for (address, range) in in_blocks(loading.buffer, loading.request.payload_bytes()) {
-            if wires.local_line(address) == line {
+        let blocks = in_blocks(loading.buffer, loading.request.payload_bytes());
+        for ((address, range), &of) in blocks.zip(&loading.lines) {
+            if of == line {
                 let from = (address % BLOCK_BYTES) as usize;
                 let part = &bytes[from..from + range.len()];
                 loading.request.payload[range].copy_from_slice(part);
@@ -406,20 +422,20 @@ impl Rmc {
             panic!("rmc[{}] got a reply to nothing: {reply:?}", self.number);
         };
         self.lines_out -= 1;
-        let finished = self.itt.answer(tid, 1, reply.status);
         let ready_at = (begun_at + self.rcp_cycles).max(tail_at);
         let bytes = reply.payload_bytes();
-        if bytes == 0 {
-            match finished {
-                // An error; other lines may have brought data.
-                Some(entry) if self.stores_left(tid) => self.held.push((tid, entry)),
-                Some(entry) => self.finish_after(ready_at - wires.now, entry, wires),
-                None => {}
+        let buffer = entry.buffer + (reply.header.offset - entry.base);
+        match lines_of(buffer, bytes, wires) {
+            Some(lines) if bytes > 0 => {
+                let finished = self.itt.answer(tid, 1, reply.status);
+                self.store_bytes(ready_at, (buffer, lines), &reply.payload[..bytes], tid, finished);
+                wires.wheel.at(ready_at.max(wires.now + 1), pump(self.port(&wires.layout)));
             }
-        } else {
-            let buffer = entry.buffer + (reply.header.offset - entry.base);
-            self.store_bytes(ready_at, buffer, &reply.payload[..bytes], tid, finished, wires);
-            wires.wheel.at(ready_at, pump(self.port(&wires.layout)));
+            lines => {
+                let status = if lines.is_some() { reply.status } else { Status::BadLocalBuffer };
+                let finished = self.itt.answer(tid, 1, status);
+                self.answered(tid, finished, ready_at - wires.now, wires);
+            }
         }
         // Room in the table, or under the limit of lines.
         if self.transfer.is_some() || !self.arrived.is_empty() {
@@ -430,17 +446,25 @@ impl Rmc {
     fn store_bytes(
         &mut self,
         ready_at: Cycle,
-        buffer: u64,
+        (buffer, lines): (u64, ArrayVec<Line, 2>),
         bytes: &[u8],
         tid: u32,
         finished: Option<Entry>,
-        wires: &Wires,
     ) {
-        for (address, range) in in_blocks(buffer, bytes.len()) {
+        for ((address, range), line) in in_blocks(buffer, bytes.len()).zip(lines) {
             let completion = finished.filter(|_| range.end == bytes.len());
-            let line = wires.local_line(address);
             let block = Block::write((address % BLOCK_BYTES) as usize, &bytes[range]);
             self.stores.push_back(Store { ready_at, line, block, tid, completion });
+        }
+    }
+
+    /// A line that brings no data has been answered; its transfer is over if it is `finished`. Other lines of it may have
+    /// brought data.
+    fn answered(&mut self, tid: u32, finished: Option<Entry>, delay: u64, wires: &mut Wires) {
+        match finished {
+            Some(entry) if self.stores_left(tid) => self.held.push((tid, entry)),
+            Some(entry) => self.finish_after(delay, entry, wires),
+            None => {}
         }
     }
 
@@ -494,7 +518,7 @@ impl Rmc {
     }
 }
 
-/// The blocks in which the operands of a request are: so many bytes of a local buffer.
-fn operand_lines(buffer: u64, bytes: usize, wires: &Wires) -> ArrayVec<Line, 2> {
+/// The blocks in which so many bytes of a local buffer are, if they are all there.
+fn lines_of(buffer: u64, bytes: usize, wires: &Wires) -> Option<ArrayVec<Line, 2>> {
     in_blocks(buffer, bytes).map(|(address, _)| wires.local_line(address)).collect()
 }

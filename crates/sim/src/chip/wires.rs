@@ -233,13 +233,14 @@ impl Wires {
         self.image.as_ref().map(|image| Block::from_words(image.block(line)))
     }
 
-    /// The block in which a byte of a local buffer is; buffers of programs have virtual addresses.
-    pub fn local_line(&self, address: u64) -> Line {
+    /// The block in which a byte of a local buffer is; buffers of programs have virtual addresses. `None` if the program
+    /// has given the page back.
+    pub fn local_line(&self, address: u64) -> Option<Line> {
         if self.image.is_none() {
-            return address / BLOCK_BYTES;
+            return Some(address / BLOCK_BYTES);
         }
-        let page = self.mmu.page(address).expect("buffers are checked before they are used");
-        (page.phys + address % PAGE) / BLOCK_BYTES
+        let page = self.mmu.page(address)?;
+        Some((page.phys + address % PAGE) / BLOCK_BYTES)
     }
 
     /// Whether an operation can use its local buffer.

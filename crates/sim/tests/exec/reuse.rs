@@ -1,6 +1,7 @@
 //! Queue pairs that come and go: entries of a context's list, registers, queues and addresses of those that are gone
 //! serve others, which get nothing of theirs.
 
+use rackmem_abi::{Op, Status, WqEntry};
 use rackmem_riscv::encode::{b, i, opcode, r, s, u};
 use rackmem_sim::exec::part::Part;
 use rackmem_sim::exec::{End, Job, Options, Session, Until};
@@ -203,6 +204,65 @@ fn queues_of_a_tile_stay_when_another_pair_is_refused() {
         END.to_vec(),
     ];
     said(&execute(&chips(&[]), 1, &elf(&code.concat()), &words(&["test"])));
+}
+
+/// The register gets a value of 64 bits.
+fn value(register: u32, value: u64) -> Vec<u32> {
+    let shift_left = |by| i(opcode::OP_IMM, 1, register, register, by);
+    let part = |at: u32| (value >> (11 * at) & 0x7ff) as i32;
+    let rest = (0..5).rev().flat_map(|at| [shift_left(11), add(register, register, part(at))]);
+    std::iter::once(li(register, part(5))).chain(rest).collect()
+}
+
+/// A program gives back the local buffer of an operation that is under way.
+#[test]
+fn an_operation_whose_buffer_goes_ends_with_an_error() {
+    const BUFFER: u64 = 1 << 30;
+    const BYTES: i32 = 1 << 16;
+    let buffer = [value(A0, BUFFER), constant(A1, BYTES).to_vec()].concat();
+    let flags = [li(A2, 3), li(A3, 0x32), li(14, -1), li(15, 0), li(17, 222), ECALL];
+    let map = [&buffer[..], &flags].concat();
+    let unmap = [&buffer[..], &[li(17, 215), ECALL], &expect(0)].concat();
+    let segment = [li(A0, 0), li(A2, 0), add(A3, SP, -64)];
+    let open = [&segment[..], &constant(A1, BYTES), &driver(1), &expect(0)].concat();
+    let queues = [i(opcode::LOAD, 3, S[0], SP, -64), i(opcode::LOAD, 3, S[1], SP, -56)];
+    let look = [i(opcode::LOAD, 6, A0, S[1], 0), b(0, A0, 0, -4)];
+    let status = [i(opcode::OP_IMM, 5, A0, A0, 16), i(opcode::OP_IMM, 7, A0, A0, 0x7f)];
+    for placement in ["edge", "per-tile", "split", "uncached"] {
+        for op in [Op::Read, Op::Write] {
+            let length = BYTES as u32;
+            let entry = WqEntry {
+                phase: true,
+                op_code: op as u8,
+                dst_nid: 0,
+                offset: 0,
+                length,
+                buffer: BUFFER,
+            };
+            let [first, last] = entry.encode();
+            let post = [
+                value(T[0], last),
+                vec![s(opcode::STORE, 3, S[0], T[0], 8)],
+                value(T[0], first),
+                vec![s(opcode::STORE, 3, S[0], T[0], 0)],
+            ];
+            let code = [
+                map.clone(),
+                open.clone(),
+                create(8, 0),
+                queues.to_vec(),
+                post.concat(),
+                unmap.clone(),
+                look.to_vec(),
+                status.to_vec(),
+                expect(Status::BadLocalBuffer as i32).to_vec(),
+                END.to_vec(),
+            ];
+            let machine = chips(&[("ni.placement", placement)]);
+            let outcome = execute(&machine, 1, &elf(&code.concat()), &words(&["test"]));
+            assert_eq!(outcome.nodes[0].end, End::Exit(0), "{placement} {op:?}");
+        }
+    }
 }
 
 /// Memory of a segment that is closed is not the program's, and that of the next one is zero.
