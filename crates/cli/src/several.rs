@@ -8,7 +8,8 @@ use clap::{Args, Parser};
 
 use crate::failure::{Failure, Result};
 
-const SEPARATOR: &str = ":";
+/// The word between two programs.
+pub const SEPARATOR: &str = ":";
 
 /// A program of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]

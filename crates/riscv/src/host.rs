@@ -8,7 +8,7 @@ mod numbers;
 mod open;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
@@ -244,13 +244,13 @@ impl LocalHost {
     /// Makes an empty file that is about to be read, if it is not there. Whether it was not.
     fn create(&mut self, name: &str, is_new: bool) -> io::Result<bool> {
         if let Ok(Place { path, .. }) = self.folder.resolve(name, !is_new || is_folders(name))
-            && held::metadata(&path).is_ok()
+            && held::find(&path)?.is_some()
         {
             check_kind(name, &path)?;
             return if is_new { Err(io::ErrorKind::AlreadyExists.into()) } else { Ok(false) };
         }
         let path = self.own_place(name, true)?;
-        OpenOptions::new().write(true).create_new(true).open(hold(&path)?)?;
+        hold(&path)?.make_file()?;
         self.made.insert(path);
         Ok(true)
     }
@@ -303,8 +303,8 @@ impl LocalHost {
 
     /// Opens what is at a place; a folder without its entries.
     fn open_file(&mut self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
-        let found = held::metadata(path);
-        if let Ok(found) = &found {
+        let found = held::find(path)?;
+        if let Some(found) = &found {
             let status = self.folder.status(found);
             if status.kind == Kind::File {
                 self.check_permissions(path, &status, mode)?;
@@ -336,10 +336,10 @@ impl LocalHost {
             }
         }
         let file = open::open_place(path, mode).map_err(|error| self.too_many(error))?;
-        if mode.write && (mode.truncate || found.is_err()) {
+        if mode.write && (mode.truncate || found.is_none()) {
             self.made.insert(path.to_owned());
         }
-        if mode.write && found.is_err() {
+        if mode.write && found.is_none() {
             file.set_permissions(permitted(mode.permissions))?;
         }
         let status = self.folder.status(&file.metadata()?);
@@ -458,7 +458,8 @@ impl Host for LocalHost {
                 false => self.open_file(&path, mode),
             };
         }
-        let is_made = mode.create && self.create(name, mode.create_new)?;
+        let made = if mode.create { self.create(name, mode.create_new) } else { Ok(false) };
+        let is_made = made.map_err(|error| self.too_many(error))?;
         let place = self.place(name, true)?;
         let path = &place.path;
         if mode.truncate {
@@ -470,7 +471,7 @@ impl Host for LocalHost {
         };
         if let Ok(Opened::Folder(mut status, _)) = opened {
             self.folder.hide(&place, &mut status);
-            let entries = self.folder.entries(&place);
+            let entries = self.folder.entries(&place).map_err(|error| self.too_many(error));
             opened = entries.map(|entries| Opened::Folder(status, entries));
         }
         if is_made && let Ok(Opened::File(file, status)) = &mut opened {
@@ -491,7 +492,10 @@ impl Host for LocalHost {
         let mut found = held::metadata(&place.path).map(|found| self.folder.status(&found));
         match &mut found {
             Ok(Status { kind: Kind::File, .. }) => self.note_input(&place.path, true),
-            Err(_) => self.note_input(&place.path, false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.note_input(&place.path, false);
+            }
+            Err(_) => {}
             Ok(status) => self.folder.hide(&place, status),
         }
         found.map_err(|error| self.too_many(error))
@@ -500,7 +504,8 @@ impl Host for LocalHost {
     fn read_link(&mut self, name: &str) -> io::Result<String> {
         self.await_earlier();
         let Place { path, .. } = self.place(name, false)?;
-        let text = fs::read_link(hold(&path)?)?;
+        let text = hold(&path).and_then(|held| held.read_link());
+        let text = text.map_err(|error| self.too_many(error))?;
         Ok(match text.is_absolute() {
             true => self.folder.shown(&text),
             false => text.to_string_lossy().into_owned(),
@@ -510,7 +515,8 @@ impl Host for LocalHost {
     fn enter(&mut self, name: &str) -> io::Result<String> {
         self.await_earlier();
         let place = self.place(name, true)?;
-        match held::metadata(&place.path)?.is_dir() {
+        let found = held::metadata(&place.path).map_err(|error| self.too_many(error))?;
+        match found.is_dir() {
             true => Ok(self.folder.shown_place(&place)),
             false => Err(io::ErrorKind::NotADirectory.into()),
         }

@@ -67,6 +67,8 @@ fn the_program_that_fails_is_named() {
         (&["-n", "2", "p0", ":", "p1"][..], 7, "p1: node 2 ended with status 7 in cycle "),
         (&["p0", ":", "wild"], 125, "wild: node 1, core 0 at 0x10078 (ld a0,8(zero)): load from"),
         (&["p0", ":", "loop"], 125, "p0, loop: it loops for ever"),
+        (&["p0", ":", "--begin", "1e30s", "p0"], 2, "--begin: must be at most "),
+        (&["--restore", "c", ":", "p0"], 2, "p0: the checkpoint has its program"),
         (&["p0", ":", "missing"], 127, "missing: No such file"),
         (&["p0", ":", "text"], 126, "text: no ELF file"),
         (&["--sample", "1k", "p0", ":", "p0"], 2, "--sample: is for one node"),
@@ -111,6 +113,9 @@ fn a_program_begins_when_it_is_told_to() {
         (|n: usize| report["nodes"][n]["cycle"].as_u64(), |n: usize| &report["nodes"][n]["begin"]);
     assert_eq!((begin(0), begin(1), begin(2)), (&Value::Null, &json!(6000), &json!(6000)));
     assert_eq!([1, 2].map(cycle), [cycle(0).map(|cycle| cycle + 6000); 2]);
+    let cut = on_sonuma(dir.path(), &["--max-cycles", "5k", "p0", ":", "--begin", "3us", "p1"]);
+    let complaint = text(&cut.stderr);
+    assert!(complaint.ends_with("\nnode 1: has not begun, begins in cycle 6000\n"), "{complaint}");
     let wait = ["--fast-forward", "1", "--checkpoint", "c", "--begin", "3us", "p0"];
     let done = on_sonuma(dir.path(), &wait);
     assert_eq!(done.status.code(), Some(0), "{done:?}");

@@ -1,61 +1,120 @@
 //! Names in folders that are held open. Whatever other processes of the host do to the way there meanwhile, a change is
 //! one of the folder that was meant, and what is learned is of a file in it.
 
-use std::fs::{self, File, Metadata, Permissions};
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata, Permissions, ReadDir};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
+use rustix::fs::{
+    linkat, mkdirat, mknodat, openat, openat2, readlinkat, renameat_with, symlinkat, unlinkat,
+};
 use rustix::io::Errno;
 
-/// A name by which the host's calls find the same file for as long as this is there.
-pub(super) struct Held {
-    path: PathBuf,
-    _folder: Option<File>,
-}
-
-impl AsRef<Path> for Held {
-    fn as_ref(&self) -> &Path {
-        &self.path
-    }
+/// A name in a folder.
+pub(super) struct Held<'a> {
+    /// `None`: the name is a path.
+    folder: Option<File>,
+    name: &'a Path,
 }
 
 /// Holds the folder of a place that has no links on the way. What is at the place may be a link, or nothing.
-pub(super) fn hold(place: &Path) -> io::Result<Held> {
-    let folder = match place.parent() {
-        Some(folder) => open(folder, OFlags::DIRECTORY)?,
-        None => None,
+pub(super) fn hold(place: &Path) -> io::Result<Held<'_>> {
+    let (Some(folder), Some(name)) = (place.parent(), place.file_name()) else {
+        return Ok(Held { folder: None, name: place });
     };
-    Ok(match (folder, place.file_name()) {
-        (Some(folder), Some(name)) => {
-            Held { path: by_number(&folder).join(name), _folder: Some(folder) }
-        }
-        _ => Held { path: place.to_owned(), _folder: None },
-    })
+    let folder = open(folder, OFlags::DIRECTORY)?;
+    let name = if folder.is_some() { Path::new(name) } else { place };
+    Ok(Held { folder, name })
 }
 
-/// Holds what is at a place that has no links on the way, and is none.
-fn hold_itself(place: &Path) -> io::Result<Held> {
-    Ok(match open(place, OFlags::empty())? {
-        Some(file) => Held { path: by_number(&file), _folder: Some(file) },
-        None => Held { path: place.to_owned(), _folder: None },
-    })
+impl Held<'_> {
+    fn folder(&self) -> BorrowedFd<'_> {
+        self.folder.as_ref().map_or(CWD, AsFd::as_fd)
+    }
+
+    pub fn make_folder(&self) -> io::Result<()> {
+        Ok(mkdirat(self.folder(), self.name, Mode::from_raw_mode(0o777))?)
+    }
+
+    /// Makes an empty file, which is not there.
+    pub fn make_file(&self) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        Ok(openat(self.folder(), self.name, flags, Mode::from_raw_mode(0o666)).map(drop)?)
+    }
+
+    /// Makes a pipe or a socket.
+    pub fn make_node(&self, kind: FileType) -> io::Result<()> {
+        Ok(mknodat(self.folder(), self.name, kind, Mode::RUSR | Mode::WUSR, 0)?)
+    }
+
+    /// Makes a link with this text.
+    pub fn make_link(&self, text: &str) -> io::Result<()> {
+        Ok(symlinkat(text, self.folder(), self.name)?)
+    }
+
+    /// Gives the file another name.
+    pub fn link_to(&self, to: &Held<'_>) -> io::Result<()> {
+        Ok(linkat(self.folder(), self.name, to.folder(), to.name, AtFlags::empty())?)
+    }
+
+    /// Renames the file, or the folder. If it may not `replace`, there is nothing by the other name.
+    pub fn rename_to(&self, to: &Held<'_>, replace: bool) -> io::Result<()> {
+        let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        Ok(renameat_with(self.folder(), self.name, to.folder(), to.name, flags)?)
+    }
+
+    pub fn remove_file(&self) -> io::Result<()> {
+        Ok(unlinkat(self.folder(), self.name, AtFlags::empty())?)
+    }
+
+    pub fn remove_folder(&self) -> io::Result<()> {
+        Ok(unlinkat(self.folder(), self.name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// The text of the link.
+    pub fn read_link(&self) -> io::Result<PathBuf> {
+        let text = readlinkat(self.folder(), self.name, Vec::new())?;
+        Ok(PathBuf::from(OsString::from_vec(text.into_bytes())))
+    }
 }
 
 /// Status of what is at a place that has no links on the way; of a link its own.
 pub(super) fn metadata(place: &Path) -> io::Result<Metadata> {
-    fs::symlink_metadata(hold(place)?)
+    match open(place, OFlags::NOFOLLOW)? {
+        Some(file) => file.metadata(),
+        None => fs::symlink_metadata(place),
+    }
+}
+
+/// The same; `None` if nothing is there.
+pub(super) fn find(place: &Path) -> io::Result<Option<Metadata>> {
+    match metadata(place) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 /// Changes the permissions of what is at a place that has no links on the way, and is none.
 pub(super) fn set_permissions(place: &Path, permissions: Permissions) -> io::Result<()> {
-    fs::set_permissions(hold_itself(place)?, permissions)
+    by_number(place, |path| fs::set_permissions(path, permissions.clone()))
 }
 
 /// The entries of the folder at a place that has no links on the way, with their names in it.
-pub(super) fn read_folder(place: &Path) -> io::Result<fs::ReadDir> {
-    fs::read_dir(hold_itself(place)?)
+pub(super) fn read_folder(place: &Path) -> io::Result<ReadDir> {
+    by_number(place, |path| fs::read_dir(path))
+}
+
+/// Makes a call that takes a path for what is at a place: with that of its descriptor, unless `/proc` is not there.
+fn by_number<T>(place: &Path, call: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
+    let Some(file) = open(place, OFlags::empty())? else { return call(place) };
+    match call(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd()))) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => call(place),
+        done => done,
+    }
 }
 
 /// Opens a place without access to its content; `None` if the host cannot open one without following links.
@@ -77,10 +136,6 @@ pub(super) fn other_than_links(error: Errno) -> io::Result<()> {
     }
 }
 
-fn by_number(file: &File) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -95,14 +150,14 @@ mod tests {
             fs::create_dir(top.join(name)).expect("the folder is ours");
             fs::write(top.join(name).join("file"), name).expect("the folder is ours");
         }
-        let held = hold(&top.join("run/file")).expect("it is there");
+        let place = top.join("run/file");
+        let held = hold(&place).expect("it is there");
         // Another process puts a link there.
         fs::rename(top.join("run"), top.join("moved")).expect("the folder is ours");
         symlink("other", top.join("run")).expect("a link");
-        assert_eq!(fs::read(&held).expect("it is there"), b"run");
-        fs::remove_file(held).expect("it is there");
+        held.rename_to(&held, true).expect("it is there");
+        held.remove_file().expect("it is there");
         assert!(top.join("other/file").exists() && !top.join("moved/file").exists());
-        let place = top.join("run/file");
         let none = |error: io::Error| assert_eq!(error.kind(), io::ErrorKind::NotFound);
         none(hold(&place).map(|_| ()).expect_err("there is a link"));
         none(metadata(&place).map(|_| ()).expect_err("there is a link"));

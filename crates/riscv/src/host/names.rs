@@ -1,11 +1,11 @@
 //! Changes of names: what Linux makes of names with a slash or dots at their ends, and which places may be written.
 
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode};
+use rustix::fs::FileType;
 
 use super::LocalHost;
 use super::folder::{Lost, Place};
@@ -19,7 +19,7 @@ pub(super) fn is_folders(name: &str) -> bool {
 
 /// That there is a folder, or nothing, if the name is that of one.
 pub(super) fn check_kind(name: &str, path: &Path) -> io::Result<()> {
-    match is_folders(name) && held::metadata(path).is_ok_and(|found| !found.is_dir()) {
+    match is_folders(name) && held::find(path)?.is_some_and(|found| !found.is_dir()) {
         true => Err(io::ErrorKind::NotADirectory.into()),
         false => Ok(()),
     }
@@ -34,12 +34,6 @@ fn ends_in_dots(name: &str) -> bool {
 /// Permissions that a program gives a file. No other user of the host gets the rights of this one by it.
 pub(super) fn permitted(permissions: u32) -> Permissions {
     Permissions::from_mode(permissions & 0o1777)
-}
-
-/// Makes a pipe or a socket with a name.
-fn make_node(path: impl AsRef<Path>, kind: FileType) -> io::Result<()> {
-    let mode = Mode::RUSR | Mode::WUSR;
-    Ok(rustix::fs::mknodat(rustix::fs::CWD, path.as_ref(), kind, mode, 0)?)
 }
 
 impl LocalHost {
@@ -74,7 +68,7 @@ impl LocalHost {
     /// The place of a name that is about to be made, of a folder or something else.
     fn new_place(&mut self, name: &str, is_folder: bool) -> io::Result<PathBuf> {
         let path = self.own_name(name, false)?;
-        if ends_in_dots(name) || held::metadata(&path).is_ok() {
+        if ends_in_dots(name) || held::find(&path)?.is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         match is_folder || !name.ends_with('/') {
@@ -92,20 +86,20 @@ impl LocalHost {
             }
             Change::MakeFolder(name) => {
                 let path = self.new_place(name, true)?;
-                fs::create_dir(hold(&path)?)?;
+                hold(&path)?.make_folder()?;
                 self.made.insert(path);
                 Ok(())
             }
             Change::MakeFile(name) => {
                 let path = self.new_place(name, false)?;
-                OpenOptions::new().write(true).create_new(true).open(hold(&path)?)?;
+                hold(&path)?.make_file()?;
                 self.made.insert(path);
                 Ok(())
             }
             Change::MakePipe(name) | Change::MakeSocket(name) => {
                 let path = self.new_place(name, false)?;
                 let is_pipe = matches!(change, Change::MakePipe(_));
-                make_node(hold(&path)?, if is_pipe { FileType::Fifo } else { FileType::Socket })?;
+                hold(&path)?.make_node(if is_pipe { FileType::Fifo } else { FileType::Socket })?;
                 self.made.insert(path);
                 Ok(())
             }
@@ -115,7 +109,7 @@ impl LocalHost {
                 if found.is_dir() {
                     return Err(Errno::ISDIR.into());
                 }
-                fs::remove_file(hold(&path)?)?;
+                hold(&path)?.remove_file()?;
                 self.folder.numbers().forget(&found);
                 Ok(())
             }
@@ -123,7 +117,7 @@ impl LocalHost {
                 let path = self.own_place(name, false)?;
                 self.folder.check_not_root(&path)?;
                 let found = held::metadata(&path)?;
-                fs::remove_dir(hold(&path)?)?;
+                hold(&path)?.remove_folder()?;
                 self.folder.numbers().forget(&found);
                 Ok(())
             }
@@ -131,13 +125,13 @@ impl LocalHost {
                 let from = self.own_place(from, follow || is_folders(from))?;
                 held::metadata(&from)?;
                 let to = self.new_place(to, false)?;
-                fs::hard_link(hold(&from)?, hold(&to)?)?;
+                hold(&from)?.link_to(&hold(&to)?)?;
                 self.made.insert(to);
                 Ok(())
             }
             Change::SymbolicLink { text, name } => {
                 let path = self.new_place(name, false)?;
-                std::os::unix::fs::symlink(text, hold(&path)?)?;
+                hold(&path)?.make_link(text)?;
                 self.made.insert(path);
                 Ok(())
             }
@@ -154,8 +148,8 @@ impl LocalHost {
             _ => {}
         }
         let moved = held::metadata(&from)?;
-        let replaced = held::metadata(&to);
-        if replaced.is_ok() && !replace {
+        let replaced = held::find(&to)?;
+        if replaced.is_some() && !replace {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         if !moved.is_dir() && (from_name.ends_with('/') || to_name.ends_with('/')) {
@@ -163,8 +157,8 @@ impl LocalHost {
         }
         self.folder.check_not_root(&from)?;
         self.folder.check_not_root(&to)?;
-        fs::rename(hold(&from)?, hold(&to)?)?;
-        if let Ok(replaced) = replaced
+        hold(&from)?.rename_to(&hold(&to)?, replace)?;
+        if let Some(replaced) = replaced
             && (replaced.dev(), replaced.ino()) != (moved.dev(), moved.ino())
         {
             self.folder.numbers().forget(&replaced);

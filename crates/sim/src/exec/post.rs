@@ -65,6 +65,8 @@ impl Post {
         self.free_ps = self.free_ps.max(ready_ps) + (bytes as f64 * self.ps_per_byte) as u64;
         let arrives_ps = self.free_ps + self.latency_ps;
         let arrives = (arrives_ps as f64 * self.clock_ghz / 1000.0).ceil() as Cycle;
+        // For so long nodes do not see each other.
+        let arrives = arrives.max(ready + self.fabric_cycles);
         self.segments += 1;
         self.bytes += bytes;
         self.outbox.push((arrives, segment.to.node, Letter::Segment(segment)));

@@ -349,6 +349,9 @@ impl System {
     /// The state of each thread, one line each, for people.
     pub fn describe(&self, chip: &Chip) -> Vec<String> {
         let mut lines = Vec::new();
+        if self.first.is_some() {
+            lines.push(format!("node {}: has not begun, begins in cycle {}", self.nid, self.begin));
+        }
         let symbols = self.symbols();
         for (number, thread) in self.threads.iter().enumerate() {
             let core = self.turns.core_of(number);

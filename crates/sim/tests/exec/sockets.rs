@@ -1,6 +1,6 @@
 //! Sockets between the nodes of a run, and the Ethernet that carries them.
 
-use rackmem_sim::exec::{self, End, Job, Options, Session, Until, part};
+use rackmem_sim::exec::{Job, Options, Session, Until, part};
 
 use super::same::all_of;
 use super::{load, prebuilt, run, said};
@@ -95,14 +95,15 @@ fn sockets_work_without_timing_and_after_it() {
 }
 
 #[test]
-fn a_network_that_is_faster_than_the_fabric_is_refused() {
-    let program = prebuilt("hello.rv64");
-    let job = Job { program: &program, args: &["hello".to_owned()], env: &[], nodes: 2 };
-    let run = |latency| {
-        let machine = load("sonuma", &[("lan.latency_ns", latency)]);
-        exec::run(&machine, &[job], Options::default())
+fn no_segment_overtakes_the_fabric() {
+    let at = |latency: &str, fabric: &str| {
+        let settings = [("lan.latency_ns", latency), ("lan.gbit_s", "1000000")];
+        let settings = [&settings[..], &[("network.hop_latency_ns", fabric)]].concat();
+        measured(&settings, &["ping", "4", "6"])
     };
-    let refused = run("49.9").unwrap_err().to_string();
-    assert!(refused.starts_with("lan.latency_ns: is 49.9, must be at least 50"), "{refused}");
-    assert_eq!(run("50").unwrap().nodes[0].end, End::Exit(0));
+    for [faster, fabric] in [["49", "50"], ["50", "12000"]] {
+        let (found, expected) = (at(faster, fabric), at(fabric, fabric));
+        assert!((found - expected).abs() < 10.0, "{found} and {expected}");
+        assert!(found >= 2.0 * fabric.parse::<f64>().unwrap(), "{found}");
+    }
 }

@@ -13,6 +13,7 @@ use crate::commands::sim::args::ExecArgs;
 use crate::commands::sim::output::Place;
 use crate::console;
 use crate::failure::{Failure, Result};
+use crate::several::SEPARATOR;
 use crate::size;
 
 /// A place in a program to go on from.
@@ -62,7 +63,7 @@ pub fn take(run: &Run<'_>, part: Part, place: &Place) -> Result<()> {
 /// # Errors
 /// There is none in the file, it cannot go on here, or a process did not end well.
 pub fn restore(args: &ExecArgs, machine: &Machine, path: &Path, stop: &Stop) -> Result<()> {
-    if let Some(program) = args.rest.first() {
+    if let Some(program) = args.rest.iter().find(|word| *word != SEPARATOR) {
         let why =
             format!("{program}: the checkpoint has its program and arguments; leave them out");
         return Err(Failure::usage(why));

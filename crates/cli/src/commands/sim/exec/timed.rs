@@ -20,6 +20,9 @@ use crate::job::{Lines, Plain, Prefixed, Sink, Stream};
 use crate::several;
 use crate::size;
 
+/// The latest cycle with which a program may begin.
+const LATEST_CYCLE: f64 = (1_u64 << 62) as f64;
+
 /// Executes the programs on a machine, with timing.
 ///
 /// # Errors
@@ -38,7 +41,7 @@ pub fn run(args: &ExecArgs, stop: &Stop) -> Result<()> {
     let jobs: Vec<Job<'_>> = programs.iter().map(Program::job).collect();
     let part = args.part.part(check_nodes(&jobs)?)?;
     let outputs = Outputs::find(args)?;
-    let begins = begins(&programs, &machine);
+    let begins = begins(&programs, &machine)?;
     let run =
         Run { args, machine: &machine, jobs: &jobs, begins, outputs: &outputs, begin: 0, stop };
     if let Some(place) = &outputs.checkpoint {
@@ -74,13 +77,20 @@ fn programs(args: &ExecArgs) -> Result<Vec<Program>> {
 }
 
 /// The cycle with which the process of each node begins.
-fn begins(programs: &[Program], machine: &Machine) -> Vec<u64> {
-    let of = |program: &Program| {
-        let ProgramArgs { nodes, begin, .. } = program.of_program;
-        let cycle = begin.map_or(0, |ns| (ns * machine.clock_ghz) as u64);
-        std::iter::repeat_n(cycle, nodes.into())
-    };
-    programs.iter().flat_map(of).collect()
+///
+/// # Errors
+/// One is too late for the model's clock.
+fn begins(programs: &[Program], machine: &Machine) -> Result<Vec<u64>> {
+    let mut begins = Vec::new();
+    for Program { of_program: ProgramArgs { nodes, begin, .. }, .. } in programs {
+        let cycle = begin.unwrap_or_default() * machine.clock_ghz;
+        if cycle > LATEST_CYCLE {
+            let most = LATEST_CYCLE / machine.clock_ghz / 1e9;
+            return Err(Failure::usage(format!("--begin: must be at most {most}s, for its clock")));
+        }
+        begins.extend(std::iter::repeat_n(cycle as u64, (*nodes).into()));
+    }
+    Ok(begins)
 }
 
 /// The number of all nodes.
