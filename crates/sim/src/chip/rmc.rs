@@ -458,8 +458,8 @@ impl Rmc {
         }
     }
 
-    /// A line that brings no data has been answered; its transfer is over if it is `finished`. Other lines of it may have
-    /// brought data.
+    /// A line that brings no data has been answered; its transfer is over if it is `finished`. Other lines of it may
+    /// have brought data.
     fn answered(&mut self, tid: u32, finished: Option<Entry>, delay: u64, wires: &mut Wires) {
         match finished {
             Some(entry) if self.stores_left(tid) => self.held.push((tid, entry)),

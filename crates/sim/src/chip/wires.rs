@@ -233,8 +233,8 @@ impl Wires {
         self.image.as_ref().map(|image| Block::from_words(image.block(line)))
     }
 
-    /// The block in which a byte of a local buffer is; buffers of programs have virtual addresses. `None` if the program
-    /// has given the page back.
+    /// The block in which a byte of a local buffer is; buffers of programs have virtual addresses. `None` if the
+    /// program has given the page back.
     pub fn local_line(&self, address: u64) -> Option<Line> {
         if self.image.is_none() {
             return Some(address / BLOCK_BYTES);
