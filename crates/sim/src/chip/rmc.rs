@@ -429,7 +429,7 @@ impl Rmc {
             Some(lines) if bytes > 0 => {
                 let finished = self.itt.answer(tid, 1, reply.status);
                 self.store_bytes(ready_at, (buffer, lines), &reply.payload[..bytes], tid, finished);
-                wires.wheel.at(ready_at.max(wires.now + 1), pump(self.port(&wires.layout)));
+                wires.wheel.at(ready_at, pump(self.port(&wires.layout)));
             }
             lines => {
                 let status = if lines.is_some() { reply.status } else { Status::BadLocalBuffer };

@@ -406,6 +406,8 @@ fn interfaces(machine: &Machine) -> Checked {
         ("ni.rcp_stores", ni.rcp_stores),
         ("ni.unroll_per_cycle", ni.unroll_per_cycle),
         ("ni.lane_credits", ni.lane_credits),
+        // A line is stored in a later cycle than its head leaves the link.
+        ("ni.rcp_backend_cycles", ni.rcp_backend_cycles),
     ] {
         at_least(key, value.into(), 1)?;
     }
