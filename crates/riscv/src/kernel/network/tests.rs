@@ -17,6 +17,8 @@ struct Side {
     /// Before the connection is accepted, and after it is forgotten, there is none.
     end: Option<End>,
     is_closed: bool,
+    /// The program has shut both directions down.
+    is_shut: bool,
     written: u8,
     read: u8,
     /// The stream of the other side is at its end, by a read.
@@ -41,6 +43,7 @@ enum Act {
     },
     Read,
     Finish,
+    ShutDown,
     Close {
         aborts: bool,
     },
@@ -61,10 +64,19 @@ const ACTS: [Act; 9] = [
     Act::Refuse,
 ];
 
+/// Fewer, with which a program shuts both directions down.
+const ACTS_WITH_SHUTDOWN: [Act; 5] = [
+    Act::Write { count: 3, all: true },
+    Act::Read,
+    Act::ShutDown,
+    Act::Close { aborts: false },
+    Act::Deliver,
+];
+
 impl Side {
     fn new(end: Option<End>) -> Side {
-        let (is_closed, has_ended, is_reset) = (false, false, false);
-        Side { end, is_closed, written: 0, read: 0, has_ended, is_reset }
+        let (is_closed, is_shut, has_ended, is_reset) = (false, false, false, false);
+        Side { end, is_closed, is_shut, written: 0, read: 0, has_ended, is_reset }
     }
 }
 
@@ -89,8 +101,11 @@ impl World {
         self.check_room(side);
     }
 
-    /// No more is under way than the receiver has room for.
+    /// No more is under way than the receiver has room for, unless a Unix socket was closed.
     fn check_room(&self, from: usize) {
+        if self.family == Family::Unix && self.sides[from].is_closed {
+            return;
+        }
         let arrived = self.sides[1 - from].end.as_ref().map_or(0, End::arrived_bytes);
         let lengths = self.under_way[1 - from].iter().map(|kind| match kind {
             Kind::Data(bytes) => bytes.len(),
@@ -157,14 +172,41 @@ impl World {
                 }
             }
             Act::Finish => end.finish(),
+            Act::ShutDown => return self.shut_down(at),
             Act::Close { aborts } => {
                 end.close(aborts);
                 side.is_closed = true;
+                self.pump(at);
+                return true;
             }
             Act::Deliver | Act::Refuse => {}
         }
         self.pump(at);
         true
+    }
+
+    /// Shuts both directions down.
+    fn shut_down(&mut self, at: usize) -> bool {
+        let side = &mut self.sides[at];
+        let is_open = |end: &&mut End| !end.is_connecting() && !end.is_over();
+        let Some(end) = side.end.as_mut().filter(is_open) else { return false };
+        if std::mem::replace(&mut side.is_shut, true) {
+            return false;
+        }
+        end.stop_reading();
+        end.finish();
+        self.pump(at);
+        true
+    }
+
+    /// Whether bytes that a side writes to one that has shut both directions down end the connection.
+    fn ends_by_writing(&self, at: usize) -> bool {
+        let mut world = self.clone();
+        let Some(end) = &mut world.sides[at].end else { return true };
+        let _ = end.write(&[0], true);
+        world.pump(at);
+        world.settle();
+        world.sides[at].end.as_ref().is_none_or(End::is_written_out)
     }
 
     /// Delivers and reads until nothing changes.
@@ -199,6 +241,11 @@ impl World {
                 assert!(nobody.act(at, Act::Read), "a reader waits for one that has closed");
                 let waits = !nobody.act(at, Act::Write { count: 1, all: true });
                 assert!(!waits, "a writer waits for one that has closed");
+                let is_whole = self.family == Family::Inet || side.read == other.written;
+                assert!(is_whole, "a Unix socket loses bytes when it is closed");
+            }
+            if other.is_shut && !side.is_closed {
+                assert!(world.ends_by_writing(at), "bytes go to one that neither reads nor writes");
             }
         }
         for at in [0, 1] {
@@ -213,7 +260,7 @@ impl World {
 
 /// Visits all states that two ends can come to. Returns their number, and in how many both streams had ended with all
 /// bytes.
-fn walk(family: Family) -> (usize, usize) {
+fn walk(family: Family, acts: &[Act]) -> (usize, usize) {
     let mut known = HashSet::new();
     let mut left = vec![World::new(family)];
     let mut ended = 0;
@@ -224,7 +271,7 @@ fn walk(family: Family) -> (usize, usize) {
         world.check();
         ended += usize::from(world.sides.iter().all(|side| side.has_ended && side.read == BYTES));
         for at in [0, 1] {
-            for act in ACTS {
+            for &act in acts {
                 let mut next = world.clone();
                 if next.act(at, act) {
                     left.push(next);
@@ -237,14 +284,21 @@ fn walk(family: Family) -> (usize, usize) {
 
 #[test]
 fn two_ends_of_tcp_lose_nothing_and_leave_nobody_waiting() {
-    let (states, ended) = walk(Family::Inet);
+    let (states, ended) = walk(Family::Inet, &ACTS);
     println!("{states} states, {ended} ended");
     assert!(states > 10_000 && ended > 0);
 }
 
 #[test]
 fn two_ends_of_unix_sockets_lose_nothing_and_leave_nobody_waiting() {
-    let (states, ended) = walk(Family::Unix);
+    let (states, ended) = walk(Family::Unix, &ACTS);
+    println!("{states} states, {ended} ended");
+    assert!(states > 10_000 && ended > 0);
+}
+
+#[test]
+fn tcp_refuses_bytes_when_both_directions_are_shut_down() {
+    let (states, ended) = walk(Family::Inet, &ACTS_WITH_SHUTDOWN);
     println!("{states} states, {ended} ended");
     assert!(states > 10_000 && ended > 0);
 }
