@@ -144,12 +144,12 @@ impl Kernel {
         let restarts = self.signals.restarts(hart) && may_restart(state.x[abi::A7]);
         self.files.stop_opening(hart);
         match self.sleepers.remove(&hart) {
-            Some(Sleeper::Retry(_)) if !restarts => {
+            // One with a timeout is never made again.
+            Some(Sleeper::Retry(until_ns)) if !restarts || until_ns.is_some() => {
                 state.pc = state.pc.wrapping_add(ECALL_BYTES);
                 state.x[abi::A0] = Errno::INTR.result();
             }
             Some(Sleeper::Futex(first)) if self.futexes.remove(hart) => {
-                // One with a timeout is never made again.
                 if restarts && state.x[abi::A0 + 3] == 0 {
                     state.pc = state.pc.wrapping_sub(ECALL_BYTES);
                     state.x[abi::A0] = first;

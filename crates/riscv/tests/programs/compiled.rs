@@ -99,6 +99,11 @@ fn sockets() {
 }
 
 #[test]
+fn connections() {
+    prints_the_same("connections", &[]);
+}
+
+#[test]
 fn timers() {
     prints_the_same("timers", &[]);
     prints_the_same("timers", &["end"]);

@@ -163,23 +163,29 @@ fn message_pieces(context: &mut Context<'_>, message: u64) -> Result<Vec<(u64, u
     }
 }
 
-/// Refuses a message that hands over descriptors.
+/// Refuses a message that hands over descriptors, by any of its control headers.
 fn check_control(context: &mut Context<'_>, message: u64) -> Result<()> {
     const HEADER_BYTES: u64 = 16;
     const SOL_SOCKET: u32 = 1;
     const RIGHTS: u32 = 1;
-    let at = context.read_u64(message.wrapping_add(CONTROL))?;
-    let length = context.read_u64(message.wrapping_add(CONTROL_LENGTH))?;
-    if length < HEADER_BYTES {
-        return Ok(());
-    }
-    let level = context.read_u32(at.wrapping_add(8))?;
-    let kind = context.read_u32(at.wrapping_add(12))?;
-    if (level, kind) == (SOL_SOCKET, RIGHTS) {
-        context.host.warn(
-            "sendmsg() with descriptors (SCM_RIGHTS) is not implemented; the program gets EOPNOTSUPP",
-        );
-        return Err(Errno::OPNOTSUPP);
+    let mut at = context.read_u64(message.wrapping_add(CONTROL))?;
+    let mut left = context.read_u64(message.wrapping_add(CONTROL_LENGTH))?;
+    while left >= HEADER_BYTES {
+        let length = context.read_u64(at)?;
+        if !(HEADER_BYTES..=left).contains(&length) {
+            return Err(Errno::INVAL);
+        }
+        let level = context.read_u32(at.wrapping_add(8))?;
+        let kind = context.read_u32(at.wrapping_add(12))?;
+        if (level, kind) == (SOL_SOCKET, RIGHTS) {
+            context.host.warn(
+                "sendmsg() with descriptors (SCM_RIGHTS) is not implemented; the program gets EOPNOTSUPP",
+            );
+            return Err(Errno::OPNOTSUPP);
+        }
+        // Headers are aligned, but the last one need not be.
+        let step = length.checked_next_multiple_of(8).unwrap_or(left).min(left);
+        (at, left) = (at.wrapping_add(step), left - step);
     }
     Ok(())
 }

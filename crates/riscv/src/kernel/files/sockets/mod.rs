@@ -16,7 +16,7 @@ mod options;
 use super::polling::{ERR, HUP, IN, NORMAL_IN, NORMAL_OUT, OUT, READ_HUP};
 use super::table::{CLOEXEC, NONBLOCK, Open, OpenFile, READ_WRITE};
 use super::{Context, Errno, Files, Result, number};
-use crate::kernel::network::{Family, Network, State};
+use crate::kernel::network::{Family, Listener, Network, State};
 use crate::kernel::signals::{Info, SIGPIPE};
 use crate::kernel::synthetic::FIRST_INODE;
 use crate::kernel::{Kind, Status};
@@ -35,9 +35,11 @@ pub(super) struct Reading {
 
 /// The family of an `AF_` constant.
 const fn family(number: u64) -> Result<Family> {
-    match number as u32 as u16 {
-        AF_UNIX => Ok(Family::Unix),
-        AF_INET => Ok(Family::Inet),
+    const UNIX: u32 = AF_UNIX as u32;
+    const INET: u32 = AF_INET as u32;
+    match number as u32 {
+        UNIX => Ok(Family::Unix),
+        INET => Ok(Family::Inet),
         _ => Err(Errno::AFNOSUPPORT),
     }
 }
@@ -49,10 +51,13 @@ fn flags(family: Family, kind: u64, protocol: u64) -> Result {
     const ANY: u64 = 0;
     const UNIX: u64 = 1;
     const TCP: u64 = 6;
+    /// Linux' `IPPROTO_MAX`.
+    const PROTOCOLS: u64 = 263;
     let (kind, flags) = (kind & 0xf, kind as u32 as u64 & !0xf);
     match (kind, family, protocol as u32 as u64) {
         _ if flags & !(NONBLOCK | CLOEXEC) != 0 || kind > LAST_KIND => Err(Errno::INVAL),
         (STREAM, Family::Unix, ANY | UNIX) | (STREAM, Family::Inet, ANY | TCP) => Ok(flags),
+        (_, Family::Inet, PROTOCOLS..) => Err(Errno::INVAL),
         (STREAM, ..) => Err(Errno::PROTONOSUPPORT),
         _ => Err(Errno::SOCKTNOSUPPORT),
     }
@@ -172,10 +177,12 @@ impl Files {
     /// Events of a socket that are there now.
     pub(super) fn socket_events(&mut self, number: u32) -> Result<u32> {
         let when = |is_so: bool, events: u32| if is_so { events } else { 0 };
-        if let Some(has_ready) = self.network().has_ready(number) {
-            return Ok(when(has_ready, IN | NORMAL_IN));
-        }
         Ok(match &self.network().socket(number)?.state {
+            State::Listener(Listener { ready, is_shut: (no_more_in, no_more_out), .. }) => {
+                when(*no_more_in || !ready.is_empty(), IN | NORMAL_IN)
+                    | when(*no_more_in, READ_HUP)
+                    | when(*no_more_in && *no_more_out, HUP)
+            }
             State::Stream { end, .. } if end.is_connecting() => 0,
             State::Stream { end, .. } => {
                 let (no_more_in, no_more_out) = (end.is_read_out(), end.is_written_out());
@@ -185,7 +192,7 @@ impl Files {
                     | when(no_more_in && no_more_out, HUP)
                     | when(end.error().is_some(), ERR)
             }
-            _ => OUT | NORMAL_OUT | HUP,
+            State::Fresh => OUT | NORMAL_OUT | HUP,
         })
     }
 
