@@ -193,44 +193,43 @@ impl End {
         }
     }
 
-    /// Reads into a buffer; with `keeps` the bytes can be read again. `None` if there are none yet.
-    pub(in crate::kernel) fn read(
-        &mut self,
-        buffer: &mut [u8],
-        keeps: bool,
-    ) -> Result<Option<usize>> {
+    /// The first bytes that have arrived, `most` at most; they stay. `None` if there are none yet.
+    pub(in crate::kernel) fn first(&mut self, most: usize) -> Result<Option<Vec<u8>>> {
         if self.arrived.is_empty() {
             return match self.error {
-                _ if self.family == Family::Inet && self.is_finished => Ok(Some(0)),
+                _ if self.family == Family::Inet && self.is_finished => Ok(Some(Vec::new())),
                 Some(error) => {
                     self.error = None;
                     Err(error)
                 }
-                None if self.is_read_out() => Ok(Some(0)),
+                None if self.is_read_out() => Ok(Some(Vec::new())),
                 None => Ok(None),
             };
         }
-        let count = self.arrived.len().min(buffer.len());
-        let (first, behind) = self.arrived.as_slices();
-        let middle = first.len().min(count);
-        buffer[..middle].copy_from_slice(&first[..middle]);
-        buffer[middle..count].copy_from_slice(&behind[..count - middle]);
-        if !keeps {
-            self.arrived.drain(..count);
-            self.read += count;
-            if self.state == State::Open && !self.is_finished && self.read * 2 >= self.capacity {
-                // The capacity of a buffer is far below.
-                let bytes = u32::try_from(self.read).unwrap_or(u32::MAX);
-                self.out.push(Kind::Room { bytes });
-                self.read = 0;
-            }
-        }
-        Ok(Some(count))
+        Ok(Some(self.arrived.iter().copied().take(most).collect()))
     }
 
-    /// Writes as much as the buffer holds or, with `all`, whatever it is: the buffer grows for the time being. `None`
-    /// if it is full.
-    pub(in crate::kernel) fn write(&mut self, bytes: &[u8], all: bool) -> Result<Option<usize>> {
+    /// Removes bytes that the program has read.
+    pub(in crate::kernel) fn remove(&mut self, count: usize) {
+        self.arrived.drain(..count);
+        self.read += count;
+        if self.read * 2 >= self.capacity {
+            self.give_room();
+        }
+    }
+
+    /// Tells the other end that it may send as much as has been read.
+    pub(in crate::kernel) fn give_room(&mut self) {
+        if self.state == State::Open && !self.is_finished && self.read > 0 {
+            // The capacity of a buffer is far below.
+            let bytes = u32::try_from(self.read).unwrap_or(u32::MAX);
+            self.out.push(Kind::Room { bytes });
+            self.read = 0;
+        }
+    }
+
+    /// Writes as much as the buffer holds; `None` if it is full.
+    pub(in crate::kernel) fn write(&mut self, bytes: &[u8]) -> Result<Option<usize>> {
         if self.is_written_out() {
             let error = if self.family == Family::Inet { self.error.take() } else { None };
             return Err(error.unwrap_or(Errno::PIPE));
@@ -239,7 +238,7 @@ impl End {
         if self.state == State::Connecting || free == 0 && !bytes.is_empty() {
             return Ok(None);
         }
-        let count = if all { bytes.len() } else { bytes.len().min(free) };
+        let count = bytes.len().min(free);
         self.written.extend(&bytes[..count]);
         self.flush();
         Ok(Some(count))

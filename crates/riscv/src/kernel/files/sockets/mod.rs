@@ -7,31 +7,25 @@
 //! | `connecting` | `bind`, `listen`, `accept`, `connect`, `shutdown` |
 //! | `messages` | `sendto`, `recvmsg` and their like |
 //! | `options` | `getsockopt` and `setsockopt` |
+//! | `streams` | reading and writing |
 
 mod addresses;
 mod connecting;
 mod messages;
 mod options;
+mod streams;
 
 use super::polling::{ERR, HUP, IN, NORMAL_IN, NORMAL_OUT, OUT, READ_HUP};
 use super::table::{CLOEXEC, NONBLOCK, Open, OpenFile, READ_WRITE};
 use super::{Context, Errno, Files, Result, number};
 use crate::kernel::network::{Family, Listener, Network, State};
-use crate::kernel::signals::{Info, SIGPIPE};
 use crate::kernel::synthetic::FIRST_INODE;
 use crate::kernel::{Kind, Status};
 
+pub(super) use streams::{Reading, Writing};
+
 const AF_UNIX: u16 = 1;
 const AF_INET: u16 = 2;
-
-/// How a call reads.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Reading {
-    /// The bytes can be read again.
-    pub keeps: bool,
-    /// Bytes that the call waits for, unless the stream ends before.
-    pub least: usize,
-}
 
 /// The family of an `AF_` constant.
 const fn family(number: u64) -> Result<Family> {
@@ -202,56 +196,6 @@ impl Files {
             State::Listener(_) => Err(Errno::INVAL),
             State::Stream { end, .. } => Ok(end.arrived_bytes()),
             State::Fresh => Ok(0),
-        }
-    }
-
-    /// Reads from a socket into a buffer of the kernel.
-    pub(super) fn read_socket(
-        &mut self,
-        context: &mut Context<'_>,
-        (number, waits): (u32, bool),
-        buffer: &mut [u8],
-        reading: Reading,
-    ) -> Result<usize> {
-        let socket = self.network().socket(number)?;
-        let limit_ns = socket.settings.receive_ns;
-        let family = socket.family;
-        let Some(end) = self.network().end(number) else {
-            return Err(if family == Family::Unix { Errno::INVAL } else { Errno::NOTCONN });
-        };
-        let is_short = end.arrived_bytes() < reading.least;
-        if is_short && !end.is_read_out() && end.error().is_none() {
-            return Err(context.wait_for_socket(waits, limit_ns));
-        }
-        let read = self.network().with_end(number, |end| end.read(buffer, reading.keeps));
-        match read.unwrap_or(Err(Errno::NOTCONN))? {
-            Some(count) => Ok(count),
-            None => Err(context.wait_for_socket(waits, limit_ns)),
-        }
-    }
-
-    /// Writes to a socket from a buffer of the kernel; `signals` says whether one that nobody reads raises `SIGPIPE`.
-    pub(super) fn write_socket(
-        &mut self,
-        context: &mut Context<'_>,
-        (number, waits): (u32, bool),
-        buffer: &[u8],
-        signals: bool,
-    ) -> Result<usize> {
-        let socket = self.network().socket(number)?;
-        let limit_ns = socket.settings.send_ns;
-        // As on Linux, where TCP takes no connection for one that is over.
-        let missing = if socket.family == Family::Unix { Errno::NOTCONN } else { Errno::PIPE };
-        let written = self.network().with_end(number, |end| end.write(buffer, waits));
-        match written.unwrap_or(Err(missing)) {
-            Ok(Some(count)) => Ok(count),
-            Ok(None) => Err(context.wait_for_socket(waits, limit_ns)),
-            Err(errno) => {
-                if errno == Errno::PIPE && signals {
-                    context.raised = Some(Info::by_write(SIGPIPE));
-                }
-                Err(errno)
-            }
         }
     }
 }
