@@ -109,6 +109,8 @@ struct Context<'a> {
     deadline: Option<u64>,
     /// The call is made again when something has changed, or at this time.
     wait: Option<Option<u64>>,
+    /// Bytes that the call has moved to or from a socket, also before it was made again.
+    moved: u64,
     /// Something has changed that others may wait for.
     has_changed: bool,
     /// A signal for the caller.
@@ -129,6 +131,9 @@ pub struct Kernel {
     now_ns: u64,
     /// Harts that sleep in a call.
     sleepers: BTreeMap<usize, Sleeper>,
+    /// Bytes that their calls have moved to or from sockets, which checkpoints do not keep.
+    #[serde(skip)]
+    partly: BTreeMap<usize, u64>,
     program: Program,
     warned: Vec<u64>,
 }
@@ -147,6 +152,7 @@ impl Kernel {
             timers: Timers::default(),
             now_ns: 0,
             sleepers: BTreeMap::new(),
+            partly: BTreeMap::new(),
             program: Program::default(),
             warned: Vec::new(),
         }
@@ -201,11 +207,12 @@ impl Kernel {
             return Reply { effect, woken: Vec::new() };
         }
         // A call that is made again gives up when it would have the first time.
-        let (deadline, has_stopped) = match sleeper {
-            Some(Sleeper::Retry(until_ns)) => (until_ns, false),
+        let partly = self.partly.remove(&hart);
+        let (deadline, moved, has_stopped) = match sleeper {
+            Some(Sleeper::Retry(until_ns)) => (until_ns, partly.unwrap_or(0), false),
             _ => {
                 self.files.stop_opening(hart);
-                (None, self.files.stop_locking(hart))
+                (None, 0, self.files.stop_locking(hart))
             }
         };
         let mut context = Context {
@@ -216,6 +223,7 @@ impl Kernel {
             woken: Vec::new(),
             deadline,
             wait: None,
+            moved,
             has_changed: false,
             raised: None,
         };
@@ -223,14 +231,14 @@ impl Kernel {
         if let Some(signal) = context.raised {
             outcome.1 = self.send(&mut context, To::Thread(hart), signal);
         }
-        let Context { mut woken, wait, has_changed, .. } = context;
+        let Context { mut woken, wait, moved, has_changed, .. } = context;
         if has_changed || has_ticked || has_stopped {
             woken.extend(self.retrying().filter(|hart| !woken.contains(hart)).collect::<Vec<_>>());
         }
         if memory.is_deferred() {
             return Reply { effect: Effect::Sleep { until_ns: None }, woken };
         }
-        let mut effect = self.settle(hart, state, wait, outcome);
+        let mut effect = self.settle((hart, moved), state, wait, outcome);
         if matches!(effect, Effect::Return | Effect::Yield) {
             if let Some(signal) = self.signals.deliver(hart, state, memory) {
                 effect = Effect::Killed(signal);

@@ -19,7 +19,7 @@ pub(super) use bound::Name;
 pub(super) use end::Family;
 pub(super) use place::Place;
 pub use sockets::{BUFFER_BYTES, MOST_SOCKETS};
-pub(super) use sockets::{Network, Socket, State};
+pub(super) use sockets::{Listener, Network, Socket, State};
 
 /// Bytes of a data segment without its headers, at most: what an Ethernet frame of 1,500 bytes has room for.
 pub const MOST_DATA: usize = 1460;

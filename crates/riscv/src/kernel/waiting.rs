@@ -95,10 +95,10 @@ impl Kernel {
         }
     }
 
-    /// Puts the caller to sleep if its call says so, and wakes those for whom something has changed.
+    /// Puts the caller to sleep if its call says so, after it has moved so many bytes of a socket.
     pub(super) fn settle(
         &mut self,
-        hart: usize,
+        (hart, moved): (usize, u64),
         state: &mut Hart,
         wait: Option<Option<u64>>,
         (result, effect): (Result, Effect),
@@ -109,6 +109,9 @@ impl Kernel {
         {
             state.pc = state.pc.wrapping_sub(ECALL_BYTES);
             self.sleepers.insert(hart, Sleeper::Retry(until_ns));
+            if moved > 0 {
+                self.partly.insert(hart, moved);
+            }
             return Effect::Sleep { until_ns };
         }
         if let Effect::Sleep { until_ns } = effect {
@@ -119,7 +122,11 @@ impl Kernel {
             };
             self.sleepers.insert(hart, sleeper);
         }
-        let interrupted = if wait.is_some() { Err(Errno::INTR) } else { result };
+        let interrupted = match wait {
+            Some(_) if moved > 0 => Ok(moved),
+            Some(_) => Err(Errno::INTR),
+            None => result,
+        };
         state.x[abi::A0] = interrupted.unwrap_or_else(Errno::result);
         effect
     }
@@ -143,13 +150,16 @@ impl Kernel {
         }
         let restarts = self.signals.restarts(hart) && may_restart(state.x[abi::A7]);
         self.files.stop_opening(hart);
+        let partly = self.partly.remove(&hart);
         match self.sleepers.remove(&hart) {
-            Some(Sleeper::Retry(_)) if !restarts => {
+            // A call that has done something says what, and does not begin again; nor does one with a timeout.
+            Some(Sleeper::Retry(until_ns))
+                if partly.is_some() || !restarts || until_ns.is_some() =>
+            {
                 state.pc = state.pc.wrapping_add(ECALL_BYTES);
-                state.x[abi::A0] = Errno::INTR.result();
+                state.x[abi::A0] = partly.unwrap_or(Errno::INTR.result());
             }
             Some(Sleeper::Futex(first)) if self.futexes.remove(hart) => {
-                // One with a timeout is never made again.
                 if restarts && state.x[abi::A0 + 3] == 0 {
                     state.pc = state.pc.wrapping_sub(ECALL_BYTES);
                     state.x[abi::A0] = first;

@@ -99,6 +99,16 @@ fn sockets() {
 }
 
 #[test]
+fn connections() {
+    prints_the_same("connections", &[]);
+}
+
+#[test]
+fn sockets_move_parts_of_what_a_call_asks_for_as_in_qemu() {
+    prints_the_same("streams", &[]);
+}
+
+#[test]
 fn timers() {
     prints_the_same("timers", &[]);
     prints_the_same("timers", &["end"]);

@@ -16,8 +16,10 @@ const SOCKET: u64 = 198;
 const BIND: u64 = 200;
 const LISTEN: u64 = 201;
 const ACCEPT: u64 = 202;
+const SOCKETPAIR: u64 = 199;
 const CONNECT: u64 = 203;
 const GETPEERNAME: u64 = 205;
+const SENDMSG: u64 = 211;
 
 const UNIX: u64 = 1;
 const INET: u64 = 2;
@@ -320,4 +322,53 @@ fn unix_sockets_stay_in_their_node() {
     let accepted = done(&mut alone, ACCEPT, &[one, 0, 0]);
     assert_eq!(done(&mut alone, READ, &[accepted, BUFFER, 8]), 5);
     assert_eq!(kinds(&mut alone), []);
+}
+
+#[test]
+fn a_client_that_gives_up_is_not_accepted() {
+    let mut nodes = [node(0), node(1)];
+    let server = listen(&mut nodes[0], ANY, 0);
+    let (first, _) = ask(&mut nodes[1], [10, 0, 0, 1]);
+    let (second, _) = ask(&mut nodes[1], [10, 0, 0, 1]);
+    let (third, _) = ask(&mut nodes[1], [10, 0, 0, 1]);
+    carry(&mut nodes);
+    done(&mut nodes[1], CLOSE, &[second]);
+    carry(&mut nodes);
+    done(&mut nodes[0], ACCEPT, &[server, 0, 0]);
+    carry(&mut nodes);
+    assert_eq!(call(&mut nodes[1], CONNECT, &[first, ADDRESS, 16]), Some(0));
+    assert_eq!(call(&mut nodes[1], CONNECT, &[third, ADDRESS, 16]), Some(0));
+    let accepted = done(&mut nodes[0], ACCEPT, &[server, 0, 0]);
+    done(&mut nodes[1], WRITE, &[third, BUFFER, 7]);
+    carry(&mut nodes);
+    assert_eq!(call(&mut nodes[0], READ, &[accepted, BUFFER, 8]), Some(7));
+    assert_eq!(call(&mut nodes[0], ACCEPT, &[server, 0, 0]), None);
+}
+
+#[test]
+fn descriptors_behind_another_control_message_are_refused() {
+    const CREDENTIALS: u64 = 2 << 32 | 1;
+    const RIGHTS: u64 = 1 << 32 | 1;
+    let mut alone = node(0);
+    done(&mut alone, SOCKETPAIR, &[UNIX, STREAM, 0, DATA]);
+    let end = alone.space.load(DATA, 4).expect("it is mapped");
+    let message = [0, 0, BUFFER + 0x100, 1, BUFFER + 0x200, 48, 0];
+    let piece = [BUFFER + 0x300, 3];
+    let put = |alone: &mut Process, at: u64, words: &[u64]| {
+        for (at, &word) in (at..).step_by(8).zip(words) {
+            alone.space.store(at, 8, word).expect("it is mapped");
+        }
+    };
+    put(&mut alone, BUFFER, &message);
+    put(&mut alone, BUFFER + 0x100, &piece);
+    for (second, expected) in [
+        ([20, RIGHTS, 0], Errno::OPNOTSUPP.result()),
+        ([20, CREDENTIALS, 0], 3),
+        ([15, CREDENTIALS, 0], Errno::INVAL.result()),
+        ([25, CREDENTIALS, 0], Errno::INVAL.result()),
+    ] {
+        put(&mut alone, BUFFER + 0x200, &[20, CREDENTIALS, 0]);
+        put(&mut alone, BUFFER + 0x218, &second);
+        assert_eq!(call(&mut alone, SENDMSG, &[end, BUFFER, 0]), Some(expected));
+    }
 }

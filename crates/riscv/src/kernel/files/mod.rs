@@ -87,10 +87,15 @@ impl Files {
             return Some(result);
         }
         let socket_result = self.socket_call(number, context);
-        let result = match socket_result {
+        let mut result = match socket_result {
             Some(result) => result,
             None => self.dispatch(number, context, process)?,
         };
+        // What stops a call that has moved bytes is for the next one to say.
+        if result.is_err() && context.wait.is_none() && context.moved > 0 {
+            context.raised = None;
+            result = Ok(context.moved);
+        }
         if context.has_changed {
             let [a0, a1, a2, ..] = context.args();
             let (from, to) = match number {

@@ -112,23 +112,23 @@ impl Files {
         self.table.add(file, flags & CLOEXEC != 0)
     }
 
+    /// Reads from a pipe into user memory; bytes that have no place there stay.
     pub(super) fn read_pipe(
         &mut self,
         context: &mut Context<'_>,
         (number, waits): (u32, bool),
-        buffer: &mut [u8],
-    ) -> Result<usize> {
+        (to, length): (u64, u64),
+    ) -> Result {
         let has_writers = self.table.has_end(number, Way::Write);
-        let Pipe { bytes, .. } = self.table.pipe(number)?;
-        if bytes.is_empty() && has_writers && !buffer.is_empty() {
+        let pipe = self.table.pipe(number)?;
+        if !pipe.is_readable() && has_writers && length > 0 {
             return Err(context.would_block(waits));
         }
-        let count = bytes.len().min(buffer.len());
-        for (to, byte) in buffer.iter_mut().zip(bytes.drain(..count)) {
-            *to = byte;
-        }
-        context.has_changed |= count > 0;
-        Ok(count)
+        let bytes = pipe.first(length as usize);
+        context.memory.write(to, &bytes)?;
+        pipe.remove(bytes.len());
+        context.has_changed |= !bytes.is_empty();
+        Ok(bytes.len() as u64)
     }
 
     pub(super) fn write_pipe(

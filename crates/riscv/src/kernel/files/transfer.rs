@@ -4,7 +4,7 @@ use std::io::SeekFrom;
 
 use super::names::AT_FDCWD;
 use super::pipes::{read_event, write_event};
-use super::sockets::Reading;
+use super::sockets::{Reading, Writing};
 use super::table::{APPEND, NONBLOCK, Open, OpenFile};
 use super::{Context, Errno, Files, Place, Process, Result, Way};
 use crate::kernel::{OpenMode, Opened, misc};
@@ -59,6 +59,13 @@ impl Files {
         if matches!(self.table.get(descriptor)?, Open::Folder(..)) && !is_empty {
             return Err(Errno::ISDIR);
         }
+        if matches!(self.table.get(descriptor)?, Open::Socket(_)) && at.is_none() {
+            return match way {
+                Way::Read if pieces.iter().all(|piece| piece.1 == 0) => Ok(0),
+                Way::Read => self.read_socket(context, descriptor, pieces, Reading::default()),
+                Way::Write => self.write_socket(context, descriptor, pieces, Writing::default()),
+            };
+        }
         let mut moved = 0;
         for &(start, length) in pieces {
             let length = length.min(MOST_BYTES - moved);
@@ -96,6 +103,12 @@ impl Files {
         (to, length): (u64, u64),
         at: Option<u64>,
     ) -> Result {
+        if let (OpenFile { open: Open::Pipe(number), flags, .. }, None) =
+            (self.table.file(descriptor)?, at)
+        {
+            let pipe = (*number, *flags & NONBLOCK == 0);
+            return self.read_pipe(context, pipe, (to, length));
+        }
         let mut buffer = vec![0; length as usize];
         let count = self.fetch(context, descriptor, &mut buffer, at)?;
         context.memory.write(to, &buffer[..count])?;
@@ -133,19 +146,12 @@ impl Files {
             (_, Some(_)) => return Err(Errno::SPIPE),
             (Open::Input, _) => context.host.input(buffer)?,
             (Open::Output(_), _) => return Err(Errno::BADF),
-            (Open::Pipe(number), _) => {
-                let pipe = (*number, waits);
-                self.read_pipe(context, pipe, buffer)?
-            }
             (Open::Event { count, one_by_one }, _) => {
                 read_event(context, (count, *one_by_one), waits, buffer)?
             }
             (Open::Timer(timer), _) => timer.read(context, waits, buffer)?,
-            (&mut Open::Socket(number), _) => {
-                let socket = (number, waits);
-                self.read_socket(context, socket, buffer, Reading::default())?
-            }
-            (Open::Epoll(_), _) => return Err(Errno::INVAL),
+            // Pipes and sockets are read straight into user memory.
+            (Open::Pipe(_) | Open::Socket(_) | Open::Epoll(_), _) => return Err(Errno::INVAL),
         })
     }
 
@@ -201,7 +207,7 @@ impl Files {
             }
             (&mut Open::Socket(number), _) => {
                 let socket = (number, waits);
-                return self.write_socket(context, socket, buffer, true);
+                return self.put_in_socket(context, socket, buffer, true);
             }
             (Open::Event { count, .. }, _) => return write_event(context, count, waits, buffer),
             (Open::Timer(_) | Open::Epoll(_), _) => return Err(Errno::INVAL),
@@ -331,7 +337,10 @@ pub(super) fn pieces(
     (0..count)
         .map(|index| {
             let at = address.wrapping_add(16 * index);
-            Ok((context.read_u64(at)?, context.read_u64(at.wrapping_add(8))?))
+            match (context.read_u64(at)?, context.read_u64(at.wrapping_add(8))?) {
+                (_, length) if length > i64::MAX as u64 => Err(Errno::INVAL),
+                piece => Ok(piece),
+            }
         })
         .collect()
 }

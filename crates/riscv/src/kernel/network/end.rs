@@ -6,7 +6,8 @@
 //! counts at least the other half, does not stand still.
 //!
 //! An end of TCP that is closed lives on until both directions are finished. One of a Unix socket tells the other end
-//! at once that nobody reads any more.
+//! at once that nobody reads any more: what it has written
+//! arrives before that, beyond the receiver's room.
 
 use std::collections::VecDeque;
 
@@ -122,9 +123,8 @@ impl End {
             (Kind::Accept, State::Connecting) => self.state = State::Open,
             (Kind::Refuse | Kind::Reset, State::Connecting) => self.fail(Some(Errno::CONNREFUSED)),
             (Kind::Reset, State::Open) => match (self.is_finished, self.family) {
-                (false, _) => self.fail(Some(Errno::CONNRESET)),
                 (true, Family::Inet) => self.fail(Some(Errno::PIPE)),
-                (true, Family::Unix) => self.fail(None),
+                _ => self.fail(Some(Errno::CONNRESET)),
             },
             (Kind::Data(bytes), State::Open) => return self.take(&bytes),
             (Kind::Room { bytes }, State::Open) => {
@@ -132,6 +132,10 @@ impl End {
                 let before = self.written.len();
                 self.flush();
                 return self.written.len() < before;
+            }
+            // The second one of a Unix socket: nobody reads any more either.
+            (Kind::Finish, State::Open) if self.is_finished && self.family == Family::Unix => {
+                self.fail(None);
             }
             (Kind::Finish, State::Open) => self.is_finished = true,
             // The other end does not keep to the protocol.
@@ -149,8 +153,11 @@ impl End {
 
     /// Takes bytes of the other end, which may not send more than there is room for.
     fn take(&mut self, bytes: &[u8]) -> bool {
-        let is_unexpected = self.is_finished || bytes.len() > self.capacity - self.arrived.len();
-        if self.is_closed || is_unexpected {
+        let is_too_much = bytes.len() > self.capacity.saturating_sub(self.arrived.len());
+        let is_unexpected = self.is_finished || is_too_much && self.family == Family::Inet;
+        // As on Linux, where TCP takes what nobody reads until the program does not write either.
+        let is_shut = self.is_deaf && self.last != Last::Unknown && self.family == Family::Inet;
+        if self.is_closed || is_shut || is_unexpected {
             self.reset();
             self.error = Some(Errno::CONNRESET);
         } else {
@@ -165,9 +172,9 @@ impl End {
         self.written.clear();
     }
 
-    /// Ends the connection for both ends.
+    /// Ends the connection for both ends, or asks for it no more.
     pub(in crate::kernel) fn reset(&mut self) {
-        if self.state == State::Open {
+        if self.state != State::Over {
             self.out.push(Kind::Reset);
         }
         self.fail(None);
@@ -183,50 +190,46 @@ impl End {
         if self.written.is_empty() && self.last == Last::Written {
             self.out.push(Kind::Finish);
             self.last = Last::Sent;
-            if self.is_closed && self.family == Family::Unix {
-                self.reset();
-            }
         }
     }
 
-    /// Reads into a buffer; with `keeps` the bytes can be read again. `None` if there are none yet.
-    pub(in crate::kernel) fn read(
-        &mut self,
-        buffer: &mut [u8],
-        keeps: bool,
-    ) -> Result<Option<usize>> {
+    /// The first bytes that have arrived, `most` at most; they stay. `None` if there are none yet.
+    pub(in crate::kernel) fn first(&mut self, most: usize) -> Result<Option<Vec<u8>>> {
         if self.arrived.is_empty() {
             return match self.error {
-                _ if self.family == Family::Inet && self.is_finished => Ok(Some(0)),
+                _ if self.family == Family::Inet && self.is_finished => Ok(Some(Vec::new())),
                 Some(error) => {
                     self.error = None;
                     Err(error)
                 }
-                None if self.is_read_out() => Ok(Some(0)),
+                None if self.is_read_out() => Ok(Some(Vec::new())),
                 None => Ok(None),
             };
         }
-        let count = self.arrived.len().min(buffer.len());
-        let (first, behind) = self.arrived.as_slices();
-        let middle = first.len().min(count);
-        buffer[..middle].copy_from_slice(&first[..middle]);
-        buffer[middle..count].copy_from_slice(&behind[..count - middle]);
-        if !keeps {
-            self.arrived.drain(..count);
-            self.read += count;
-            if self.state == State::Open && !self.is_finished && self.read * 2 >= self.capacity {
-                // The capacity of a buffer is far below.
-                let bytes = u32::try_from(self.read).unwrap_or(u32::MAX);
-                self.out.push(Kind::Room { bytes });
-                self.read = 0;
-            }
-        }
-        Ok(Some(count))
+        Ok(Some(self.arrived.iter().copied().take(most).collect()))
     }
 
-    /// Writes as much as the buffer holds or, with `all`, whatever it is: the buffer grows for the time being. `None`
-    /// if it is full.
-    pub(in crate::kernel) fn write(&mut self, bytes: &[u8], all: bool) -> Result<Option<usize>> {
+    /// Removes bytes that the program has read.
+    pub(in crate::kernel) fn remove(&mut self, count: usize) {
+        self.arrived.drain(..count);
+        self.read += count;
+        if self.read * 2 >= self.capacity {
+            self.give_room();
+        }
+    }
+
+    /// Tells the other end that it may send as much as has been read.
+    pub(in crate::kernel) fn give_room(&mut self) {
+        if self.state == State::Open && !self.is_finished && self.read > 0 {
+            // The capacity of a buffer is far below.
+            let bytes = u32::try_from(self.read).unwrap_or(u32::MAX);
+            self.out.push(Kind::Room { bytes });
+            self.read = 0;
+        }
+    }
+
+    /// Writes as much as the buffer holds; `None` if it is full.
+    pub(in crate::kernel) fn write(&mut self, bytes: &[u8]) -> Result<Option<usize>> {
         if self.is_written_out() {
             let error = if self.family == Family::Inet { self.error.take() } else { None };
             return Err(error.unwrap_or(Errno::PIPE));
@@ -235,7 +238,7 @@ impl End {
         if self.state == State::Connecting || free == 0 && !bytes.is_empty() {
             return Ok(None);
         }
-        let count = if all { bytes.len() } else { bytes.len().min(free) };
+        let count = bytes.len().min(free);
         self.written.extend(&bytes[..count]);
         self.flush();
         Ok(Some(count))
@@ -257,13 +260,27 @@ impl End {
     /// The program has closed its last descriptor; `aborts` says whether what is under way may be lost.
     pub(in crate::kernel) fn close(&mut self, aborts: bool) {
         self.is_closed = true;
-        let is_sent = self.family == Family::Unix && self.last == Last::Sent;
-        if aborts || !self.arrived.is_empty() || is_sent {
+        let is_lost = aborts || !self.arrived.is_empty();
+        if self.family == Family::Unix && self.state == State::Open {
+            self.close_at_once(is_lost);
+        } else if is_lost || self.state == State::Connecting {
             self.reset();
-        } else if self.state == State::Connecting {
-            self.fail(None);
         } else {
             self.finish();
+        }
+    }
+
+    /// Sends all that is written, and that nobody reads any more; `is_lost` says whether bytes were not read.
+    fn close_at_once(&mut self, is_lost: bool) {
+        self.room = self.room.max(self.written.len());
+        if is_lost {
+            self.flush();
+            self.reset();
+        } else {
+            self.finish();
+            self.flush();
+            self.out.push(Kind::Finish);
+            self.fail(None);
         }
     }
 

@@ -24,7 +24,9 @@ pub(in crate::kernel) struct Listener {
     /// Connections that wait for `accept` before others have to wait.
     pub backlog: usize,
     /// Sockets that wait for `accept`.
-    ready: VecDeque<u32>,
+    pub ready: VecDeque<u32>,
+    /// `shutdown` of a Unix socket for reading, after which nobody can connect; and for writing.
+    pub is_shut: (bool, bool),
     /// Those that ask, and have no answer yet: their place, and the one that they asked.
     asking: VecDeque<(Place, Place)>,
 }
@@ -50,10 +52,18 @@ pub(in crate::kernel) struct Settings {
     pub kept: BTreeMap<(u32, u32), u32>,
     /// Other sockets may have the same port, as long as none listens.
     pub shares_port: bool,
-    /// `close` resets the connection (`SO_LINGER` of no time).
-    pub aborts: bool,
+    /// `SO_LINGER`. With no time, `close` resets the connection; other times have no effect.
+    pub lingers: bool,
+    pub linger_seconds: u32,
     pub receive_ns: Option<u64>,
     pub send_ns: Option<u64>,
+}
+
+impl Settings {
+    /// Whether `close` resets the connection.
+    const fn aborts(&self) -> bool {
+        self.lingers && self.linger_seconds == 0
+    }
 }
 
 pub(in crate::kernel) struct Socket {
@@ -148,13 +158,19 @@ impl Network {
     }
 
     fn insert(&mut self, socket: Socket) -> u32 {
-        self.last += 1;
+        self.last = self.last.wrapping_add(1);
+        while self.sockets.contains_key(&self.last) {
+            self.last = self.last.wrapping_add(1);
+        }
         self.sockets.insert(self.last, socket);
         self.last
     }
 
     /// Two Unix sockets that are connected.
     pub(in crate::kernel) fn pair(&mut self) -> Result<[u32; 2]> {
+        if self.sockets.len() + 2 > MOST_SOCKETS {
+            return Err(Errno::NFILE);
+        }
         let pair = [self.add(Family::Unix)?, self.add(Family::Unix)?];
         for (own, other) in [(pair[0], pair[1]), (pair[1], pair[0])] {
             let (local, remote) = (Place::Unix(own), Place::Unix(other));
@@ -185,17 +201,12 @@ impl Network {
         }
     }
 
-    /// Whether `accept` finds a connection; `None` if the socket does not listen.
-    pub(in crate::kernel) fn has_ready(&self, number: u32) -> Option<bool> {
-        match &self.sockets.get(&number)?.state {
-            State::Listener(listener) => Some(!listener.ready.is_empty()),
-            _ => None,
-        }
-    }
-
     /// Has a socket listen.
     pub(in crate::kernel) fn listen(&mut self, number: u32, backlog: u32) -> Result<()> {
         let socket = self.socket(number)?;
+        if let State::Stream { .. } = socket.state {
+            return Err(Errno::INVAL);
+        }
         match (socket.family, socket.local, &socket.name) {
             (Family::Unix, _, None) => return Err(Errno::INVAL),
             (Family::Unix, ..) => socket.local = Some(Place::Unix(number)),
@@ -222,12 +233,13 @@ impl Network {
         Ok(())
     }
 
-    /// Whether a listener has no place for one that asks: it waits.
+    /// Whether a listener, or the node, has no room for one more connection.
     pub(in crate::kernel) fn is_full(&self, number: u32) -> bool {
-        match self.sockets.get(&number).map(|socket| &socket.state) {
+        let is_full = match self.sockets.get(&number).map(|socket| &socket.state) {
             Some(State::Listener(listener)) => listener.ready.len() > listener.backlog,
             _ => false,
-        }
+        };
+        is_full || self.sockets.len() >= MOST_SOCKETS
     }
 
     /// Asks the listener at an address for a connection.
@@ -255,7 +267,7 @@ impl Network {
         self.start(number, local, remote, None)
     }
 
-    /// The same for a Unix socket.
+    /// The same for a Unix socket. The listener has room, so the connection is open at once.
     pub(in crate::kernel) fn connect_unix(&mut self, number: u32, listener: u32) -> Result<()> {
         let peer = self.socket(listener)?.name.clone();
         self.start(number, Place::Unix(number), Place::Unix(listener), peer)
@@ -284,16 +296,21 @@ impl Network {
             return Err(Errno::INVAL);
         };
         let accepted = listener.ready.pop_front();
+        if accepted.is_none() && listener.is_shut.0 {
+            return Err(Errno::INVAL);
+        }
         if accepted.is_some() {
             self.admit(number);
             self.settle();
+            // Calls that connect a Unix socket wait for room.
+            self.touch(number);
         }
         Ok(accepted)
     }
 
     /// Answers those that ask while there is a place for them.
     fn admit(&mut self, number: u32) {
-        while !self.is_full(number) && self.sockets.len() < MOST_SOCKETS {
+        while !self.is_full(number) {
             let Ok(Socket { family, name, state, settings, .. }) = self.socket(number) else {
                 break;
             };
@@ -336,10 +353,22 @@ impl Network {
             self.ends.remove(&(from, to));
         }
         if is_done {
-            self.sockets.remove(&number);
+            self.remove(number);
         }
         for kind in kinds {
             self.send(Parcel { from, to, kind });
+        }
+    }
+
+    /// Forgets a socket. If there was no room for more, those that have asked may get their connections now.
+    fn remove(&mut self, number: u32) {
+        let was_full = self.sockets.len() >= MOST_SOCKETS;
+        self.sockets.remove(&number);
+        if was_full {
+            let listens = |socket: &Socket| matches!(socket.state, State::Listener(_));
+            let listeners = self.sockets.iter().filter(|(_, socket)| listens(socket));
+            let numbers: Vec<u32> = listeners.map(|(&number, _)| number).collect();
+            numbers.into_iter().for_each(|number| self.admit(number));
         }
     }
 
@@ -396,8 +425,9 @@ impl Network {
         }
         match (known, kind) {
             (Some(number), kind) => self.handle_known(number, kind),
+            (None, Kind::Reset) => self.withdraw(from, to),
             // There may be no answer to an answer.
-            (None, Kind::Reset | Kind::Refuse | Kind::Room { .. }) => {}
+            (None, Kind::Refuse | Kind::Room { .. }) => {}
             (None, _) => self.send(Parcel { from: to, to: from, kind: Kind::Reset }),
         }
     }
@@ -419,6 +449,15 @@ impl Network {
             self.admit(number);
         } else {
             self.send(Parcel { from: to, to: from, kind: Kind::Refuse });
+        }
+    }
+
+    /// One that has asked for a connection, and has no answer yet, no longer wants it.
+    fn withdraw(&mut self, from: Place, to: Place) {
+        if let Some(number) = self.listener_at(to)
+            && let Ok(Socket { state: State::Listener(listener), .. }) = self.socket(number)
+        {
+            listener.asking.retain(|&asking| asking != (from, to));
         }
     }
 
@@ -454,8 +493,8 @@ impl Network {
     /// A listener listens no more; those that wait learn of it.
     pub(in crate::kernel) fn stop_listening(&mut self, number: u32) {
         let Ok(Socket { state, .. }) = self.socket(number) else { return };
-        if let State::Listener(Listener { ready, asking, .. }) = state {
-            let (ready, asking) = (std::mem::take(ready), std::mem::take(asking));
+        if let State::Listener(listener) = state {
+            let Listener { ready, asking, .. } = std::mem::take(listener);
             *state = State::Fresh;
             for (to, from) in asking {
                 self.send(Parcel { from, to, kind: Kind::Refuse });
@@ -465,6 +504,15 @@ impl Network {
             }
             self.touch(number);
             self.settle();
+        }
+    }
+
+    /// `shutdown` of a Unix socket that listens: it keeps the connections that wait for `accept`, and gets no more.
+    pub(in crate::kernel) fn shut_listener(&mut self, number: u32, reads: bool, writes: bool) {
+        if let Ok(Socket { state: State::Listener(listener), .. }) = self.socket(number) {
+            listener.is_shut.0 |= reads;
+            listener.is_shut.1 |= writes;
+            self.touch(number);
         }
     }
 
@@ -482,11 +530,14 @@ impl Network {
     pub(in crate::kernel) fn close(&mut self, number: u32) {
         self.stop_listening(number);
         let Ok(socket) = self.socket(number) else { return };
-        let aborts = socket.settings.aborts && socket.family == Family::Inet;
+        let aborts = socket.settings.aborts() && socket.family == Family::Inet;
         socket.file = None;
         match &mut socket.state {
             State::Stream { .. } => drop(self.with_end(number, |end| end.close(aborts))),
-            _ => drop(self.sockets.remove(&number)),
+            _ => {
+                self.remove(number);
+                self.settle();
+            }
         }
     }
 

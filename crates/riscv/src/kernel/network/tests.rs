@@ -17,6 +17,8 @@ struct Side {
     /// Before the connection is accepted, and after it is forgotten, there is none.
     end: Option<End>,
     is_closed: bool,
+    /// The program has shut both directions down.
+    is_shut: bool,
     written: u8,
     read: u8,
     /// The stream of the other side is at its end, by a read.
@@ -37,10 +39,11 @@ struct World {
 enum Act {
     Write {
         count: u8,
-        all: bool,
     },
     Read,
+    GiveRoom,
     Finish,
+    ShutDown,
     Close {
         aborts: bool,
     },
@@ -50,10 +53,10 @@ enum Act {
 }
 
 const ACTS: [Act; 9] = [
-    Act::Write { count: 1, all: false },
-    Act::Write { count: 3, all: false },
-    Act::Write { count: 3, all: true },
+    Act::Write { count: 1 },
+    Act::Write { count: 3 },
     Act::Read,
+    Act::GiveRoom,
     Act::Finish,
     Act::Close { aborts: false },
     Act::Close { aborts: true },
@@ -61,10 +64,14 @@ const ACTS: [Act; 9] = [
     Act::Refuse,
 ];
 
+/// Fewer, with which a program shuts both directions down.
+const ACTS_WITH_SHUTDOWN: [Act; 5] =
+    [Act::Write { count: 3 }, Act::Read, Act::ShutDown, Act::Close { aborts: false }, Act::Deliver];
+
 impl Side {
     fn new(end: Option<End>) -> Side {
-        let (is_closed, has_ended, is_reset) = (false, false, false);
-        Side { end, is_closed, written: 0, read: 0, has_ended, is_reset }
+        let (is_closed, is_shut, has_ended, is_reset) = (false, false, false, false);
+        Side { end, is_closed, is_shut, written: 0, read: 0, has_ended, is_reset }
     }
 }
 
@@ -89,8 +96,11 @@ impl World {
         self.check_room(side);
     }
 
-    /// No more is under way than the receiver has room for.
+    /// No more is under way than the receiver has room for, unless a Unix socket was closed.
     fn check_room(&self, from: usize) {
+        if self.family == Family::Unix && self.sides[from].is_closed {
+            return;
+        }
         let arrived = self.sides[1 - from].end.as_ref().map_or(0, End::arrived_bytes);
         let lengths = self.under_way[1 - from].iter().map(|kind| match kind {
             Kind::Data(bytes) => bytes.len(),
@@ -131,40 +141,65 @@ impl World {
         let side = &mut self.sides[at];
         let Some(end) = side.end.as_mut().filter(|_| !side.is_closed) else { return false };
         match act {
-            Act::Write { count, all } => {
+            Act::Write { count } => {
                 let last = (side.written + count).min(BYTES);
                 let bytes: Vec<u8> = (side.written..last).collect();
-                match end.write(&bytes, all) {
+                match end.write(&bytes) {
                     Ok(Some(count)) => {
-                        assert!(!all || count == bytes.len());
                         side.written += count as u8;
                     }
                     Ok(None) => return false,
                     Err(_) => side.is_reset |= end.is_over(),
                 }
             }
-            Act::Read => {
-                let mut byte = [0];
-                match end.read(&mut byte, false) {
-                    Ok(Some(1)) => {
-                        assert!(!side.has_ended, "a stream goes on behind its end");
-                        assert_eq!(byte[0], side.read, "a byte is lost, repeated or in disorder");
-                        side.read += 1;
-                    }
-                    Ok(Some(_)) => side.has_ended = true,
-                    Ok(None) => return false,
-                    Err(_) => side.is_reset = true,
+            Act::Read => match end.first(1) {
+                Ok(Some(bytes)) if bytes.is_empty() => side.has_ended = true,
+                Ok(Some(bytes)) => {
+                    assert!(!side.has_ended, "a stream goes on behind its end");
+                    assert_eq!(bytes, [side.read], "a byte is lost, repeated or in disorder");
+                    side.read += 1;
+                    end.remove(1);
                 }
-            }
+                Ok(None) => return false,
+                Err(_) => side.is_reset = true,
+            },
+            Act::GiveRoom => end.give_room(),
             Act::Finish => end.finish(),
+            Act::ShutDown => return self.shut_down(at),
             Act::Close { aborts } => {
                 end.close(aborts);
                 side.is_closed = true;
+                self.pump(at);
+                return true;
             }
             Act::Deliver | Act::Refuse => {}
         }
         self.pump(at);
         true
+    }
+
+    /// Shuts both directions down.
+    fn shut_down(&mut self, at: usize) -> bool {
+        let side = &mut self.sides[at];
+        let is_open = |end: &&mut End| !end.is_connecting() && !end.is_over();
+        let Some(end) = side.end.as_mut().filter(is_open) else { return false };
+        if std::mem::replace(&mut side.is_shut, true) {
+            return false;
+        }
+        end.stop_reading();
+        end.finish();
+        self.pump(at);
+        true
+    }
+
+    /// Whether bytes that a side writes to one that has shut both directions down end the connection.
+    fn ends_by_writing(&self, at: usize) -> bool {
+        let mut world = self.clone();
+        let Some(end) = &mut world.sides[at].end else { return true };
+        let _ = end.write(&[0]);
+        world.pump(at);
+        world.settle();
+        world.sides[at].end.as_ref().is_none_or(End::is_written_out)
     }
 
     /// Delivers and reads until nothing changes.
@@ -197,8 +232,13 @@ impl World {
             if other.is_closed && !side.is_closed && side.end.is_some() {
                 let mut nobody = world.clone();
                 assert!(nobody.act(at, Act::Read), "a reader waits for one that has closed");
-                let waits = !nobody.act(at, Act::Write { count: 1, all: true });
+                let waits = !nobody.act(at, Act::Write { count: 1 });
                 assert!(!waits, "a writer waits for one that has closed");
+                let is_whole = self.family == Family::Inet || side.read == other.written;
+                assert!(is_whole, "a Unix socket loses bytes when it is closed");
+            }
+            if other.is_shut && !side.is_closed {
+                assert!(world.ends_by_writing(at), "bytes go to one that neither reads nor writes");
             }
         }
         for at in [0, 1] {
@@ -213,7 +253,7 @@ impl World {
 
 /// Visits all states that two ends can come to. Returns their number, and in how many both streams had ended with all
 /// bytes.
-fn walk(family: Family) -> (usize, usize) {
+fn walk(family: Family, acts: &[Act]) -> (usize, usize) {
     let mut known = HashSet::new();
     let mut left = vec![World::new(family)];
     let mut ended = 0;
@@ -224,7 +264,7 @@ fn walk(family: Family) -> (usize, usize) {
         world.check();
         ended += usize::from(world.sides.iter().all(|side| side.has_ended && side.read == BYTES));
         for at in [0, 1] {
-            for act in ACTS {
+            for &act in acts {
                 let mut next = world.clone();
                 if next.act(at, act) {
                     left.push(next);
@@ -237,14 +277,44 @@ fn walk(family: Family) -> (usize, usize) {
 
 #[test]
 fn two_ends_of_tcp_lose_nothing_and_leave_nobody_waiting() {
-    let (states, ended) = walk(Family::Inet);
+    let (states, ended) = walk(Family::Inet, &ACTS);
     println!("{states} states, {ended} ended");
     assert!(states > 10_000 && ended > 0);
 }
 
 #[test]
 fn two_ends_of_unix_sockets_lose_nothing_and_leave_nobody_waiting() {
-    let (states, ended) = walk(Family::Unix);
+    let (states, ended) = walk(Family::Unix, &ACTS);
     println!("{states} states, {ended} ended");
     assert!(states > 10_000 && ended > 0);
+}
+
+#[test]
+fn tcp_refuses_bytes_when_both_directions_are_shut_down() {
+    let (states, ended) = walk(Family::Inet, &ACTS_WITH_SHUTDOWN);
+    println!("{states} states, {ended} ended");
+    assert!(states > 10_000 && ended > 0);
+}
+
+#[test]
+fn buffers_hold_no_more_than_their_capacity() {
+    let mut end = End::paired(Family::Inet, CAPACITY);
+    assert_eq!(end.write(b"abcde"), Ok(Some(CAPACITY)));
+    assert_eq!(end.take_out(), [Kind::Data(b"ab".to_vec())], "the other end has room");
+    assert_eq!(end.write(b"cde"), Ok(Some(CAPACITY)));
+    assert_eq!(end.write(b"e"), Ok(None));
+    assert!(end.take_out().is_empty(), "it has no more");
+}
+
+#[test]
+fn bytes_stay_until_they_are_removed() {
+    let mut end = End::paired(Family::Inet, 4);
+    end.receive(Kind::Data(b"abc".to_vec()));
+    assert_eq!(end.first(2), Ok(Some(b"ab".to_vec())));
+    assert_eq!(end.first(4), Ok(Some(b"abc".to_vec())));
+    end.remove(1);
+    assert!(end.take_out().is_empty(), "less than half is read");
+    end.give_room();
+    assert_eq!(end.take_out(), [Kind::Room { bytes: 1 }]);
+    assert_eq!(end.first(4), Ok(Some(b"bc".to_vec())));
 }

@@ -3,7 +3,7 @@
 use super::addresses::{self, Path};
 use super::{Context, Errno, Files, Result};
 use crate::kernel::files::table::{CLOEXEC, NONBLOCK};
-use crate::kernel::network::{Family, Name, State};
+use crate::kernel::network::{Family, Listener, Name, State};
 use crate::kernel::synthetic::is_ours;
 use crate::kernel::{Change, Kind};
 
@@ -123,8 +123,9 @@ impl Files {
             };
         }
         let listener = self.listener(context, &given)?;
-        if !waits && self.network().is_full(listener) {
-            return Err(Errno::AGAIN);
+        if self.network().is_full(listener) {
+            let limit_ns = self.network().socket(number)?.settings.send_ns;
+            return Err(context.wait_for_socket(waits, limit_ns));
         }
         self.network().connect_unix(number, listener)?;
         self.connected(context, number, waits)
@@ -147,7 +148,11 @@ impl Files {
                 Name::File(path, status.inode)
             }
         };
-        self.network().listener_named(&name).ok_or(Errno::CONNREFUSED)
+        let listener = self.network().listener_named(&name).ok_or(Errno::CONNREFUSED)?;
+        match &self.network().socket(listener)?.state {
+            State::Listener(Listener { is_shut: (true, _), .. }) => Err(Errno::CONNREFUSED),
+            _ => Ok(listener),
+        }
     }
 
     /// What has become of a connection that was asked for.
@@ -189,6 +194,9 @@ impl Files {
         let socket = self.network().socket(number)?;
         match (&socket.state, socket.family) {
             (State::Listener(_), Family::Inet) if reads => self.network().stop_listening(number),
+            (State::Listener(_), Family::Unix) => {
+                self.network().shut_listener(number, reads, writes);
+            }
             (State::Stream { end, .. }, Family::Inet) if end.is_over() => {
                 return Err(Errno::NOTCONN);
             }

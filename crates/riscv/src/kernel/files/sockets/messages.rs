@@ -1,8 +1,8 @@
 //! Calls that send and receive with flags.
 
-use super::{Context, Errno, Files, Reading, Result, addresses};
-use crate::kernel::files::transfer::{CHUNK, pieces};
-use crate::kernel::network::{BUFFER_BYTES, Family, Place, State};
+use super::{Context, Errno, Files, Reading, Result, Writing, addresses};
+use crate::kernel::files::transfer::pieces;
+use crate::kernel::network::{Family, Place, State};
 
 const OUT_OF_BAND: u64 = 1;
 const PEEK: u64 = 2;
@@ -22,7 +22,7 @@ const CONTROL_LENGTH: u64 = 40;
 const FLAGS: u64 = 48;
 
 impl Files {
-    /// Sends pieces of user memory: what one call can take of them.
+    /// Sends pieces of user memory.
     fn send(
         &mut self,
         context: &mut Context<'_>,
@@ -30,20 +30,13 @@ impl Files {
         pieces: &[(u64, u64)],
         flags: u64,
     ) -> Result {
-        let (number, waits) = self.socket_number(descriptor)?;
+        self.socket_number(descriptor)?;
         if flags & OUT_OF_BAND != 0 {
             return Err(Errno::OPNOTSUPP);
         }
-        let mut bytes = Vec::new();
-        for &(start, length) in pieces {
-            let from = bytes.len();
-            let count = length.min(CHUNK - from as u64) as usize;
-            bytes.resize(from + count, 0);
-            context.memory.read(start, &mut bytes[from..])?;
-        }
-        let waits = waits && flags & DO_NOT_WAIT == 0;
+        let waits = flags & DO_NOT_WAIT == 0;
         let signals = flags & NO_SIGNAL == 0;
-        Ok(self.write_socket(context, (number, waits), &bytes, signals)? as u64)
+        self.write_socket(context, descriptor, pieces, Writing { waits, signals })
     }
 
     /// Receives into pieces of user memory.
@@ -54,33 +47,21 @@ impl Files {
         pieces: &[(u64, u64)],
         flags: u64,
     ) -> Result {
-        let (number, waits) = self.socket_number(descriptor)?;
+        let (number, _) = self.socket_number(descriptor)?;
         if flags & OUT_OF_BAND != 0 {
             return Err(Errno::INVAL);
         }
         if flags & ERROR_QUEUE != 0 {
             return Err(Errno::AGAIN);
         }
-        let wanted = pieces.iter().map(|piece| piece.1).fold(0, u64::saturating_add);
-        let mut bytes = vec![0; wanted.min(CHUNK) as usize];
-        let waits = waits && flags & DO_NOT_WAIT == 0;
-        let keeps = flags & PEEK != 0;
-        // A call can wait for no more than the buffer holds.
-        let awaits_all = waits && flags & WAIT_FOR_ALL != 0;
-        let least = if awaits_all { bytes.len().min(BUFFER_BYTES) } else { 0 };
-        let reading = Reading { keeps, least };
-        let count = self.read_socket(context, (number, waits), &mut bytes, reading)?;
         let is_inet = self.network().socket(number)?.family == Family::Inet;
-        if flags & TRUNCATE != 0 && is_inet {
-            return Ok(count as u64);
-        }
-        let mut rest = &bytes[..count];
-        for &(to, length) in pieces {
-            let (piece, behind) = rest.split_at((rest.len() as u64).min(length) as usize);
-            context.memory.write(to, piece)?;
-            rest = behind;
-        }
-        Ok(count as u64)
+        let reading = Reading {
+            waits: flags & DO_NOT_WAIT == 0,
+            keeps: flags & PEEK != 0,
+            awaits_all: flags & WAIT_FOR_ALL != 0,
+            drops: flags & TRUNCATE != 0 && is_inet,
+        };
+        self.read_socket(context, descriptor, pieces, reading)
     }
 
     /// That a message may have an address: TCP ignores it.
@@ -163,23 +144,29 @@ fn message_pieces(context: &mut Context<'_>, message: u64) -> Result<Vec<(u64, u
     }
 }
 
-/// Refuses a message that hands over descriptors.
+/// Refuses a message that hands over descriptors, by any of its control headers.
 fn check_control(context: &mut Context<'_>, message: u64) -> Result<()> {
     const HEADER_BYTES: u64 = 16;
     const SOL_SOCKET: u32 = 1;
     const RIGHTS: u32 = 1;
-    let at = context.read_u64(message.wrapping_add(CONTROL))?;
-    let length = context.read_u64(message.wrapping_add(CONTROL_LENGTH))?;
-    if length < HEADER_BYTES {
-        return Ok(());
-    }
-    let level = context.read_u32(at.wrapping_add(8))?;
-    let kind = context.read_u32(at.wrapping_add(12))?;
-    if (level, kind) == (SOL_SOCKET, RIGHTS) {
-        context.host.warn(
-            "sendmsg() with descriptors (SCM_RIGHTS) is not implemented; the program gets EOPNOTSUPP",
-        );
-        return Err(Errno::OPNOTSUPP);
+    let mut at = context.read_u64(message.wrapping_add(CONTROL))?;
+    let mut left = context.read_u64(message.wrapping_add(CONTROL_LENGTH))?;
+    while left >= HEADER_BYTES {
+        let length = context.read_u64(at)?;
+        if !(HEADER_BYTES..=left).contains(&length) {
+            return Err(Errno::INVAL);
+        }
+        let level = context.read_u32(at.wrapping_add(8))?;
+        let kind = context.read_u32(at.wrapping_add(12))?;
+        if (level, kind) == (SOL_SOCKET, RIGHTS) {
+            context.host.warn(
+                "sendmsg() with descriptors (SCM_RIGHTS) is not implemented; the program gets EOPNOTSUPP",
+            );
+            return Err(Errno::OPNOTSUPP);
+        }
+        // Headers are aligned, but the last one need not be.
+        let step = length.checked_next_multiple_of(8).unwrap_or(left).min(left);
+        (at, left) = (at.wrapping_add(step), left - step);
     }
     Ok(())
 }

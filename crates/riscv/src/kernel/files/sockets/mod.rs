@@ -7,37 +7,33 @@
 //! | `connecting` | `bind`, `listen`, `accept`, `connect`, `shutdown` |
 //! | `messages` | `sendto`, `recvmsg` and their like |
 //! | `options` | `getsockopt` and `setsockopt` |
+//! | `streams` | reading and writing |
 
 mod addresses;
 mod connecting;
 mod messages;
 mod options;
+mod streams;
 
 use super::polling::{ERR, HUP, IN, NORMAL_IN, NORMAL_OUT, OUT, READ_HUP};
 use super::table::{CLOEXEC, NONBLOCK, Open, OpenFile, READ_WRITE};
 use super::{Context, Errno, Files, Result, number};
-use crate::kernel::network::{Family, Network, State};
-use crate::kernel::signals::{Info, SIGPIPE};
+use crate::kernel::network::{Family, Listener, Network, State};
 use crate::kernel::synthetic::FIRST_INODE;
 use crate::kernel::{Kind, Status};
+
+pub(super) use streams::{Reading, Writing};
 
 const AF_UNIX: u16 = 1;
 const AF_INET: u16 = 2;
 
-/// How a call reads.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Reading {
-    /// The bytes can be read again.
-    pub keeps: bool,
-    /// Bytes that the call waits for, unless the stream ends before.
-    pub least: usize,
-}
-
 /// The family of an `AF_` constant.
 const fn family(number: u64) -> Result<Family> {
-    match number as u32 as u16 {
-        AF_UNIX => Ok(Family::Unix),
-        AF_INET => Ok(Family::Inet),
+    const UNIX: u32 = AF_UNIX as u32;
+    const INET: u32 = AF_INET as u32;
+    match number as u32 {
+        UNIX => Ok(Family::Unix),
+        INET => Ok(Family::Inet),
         _ => Err(Errno::AFNOSUPPORT),
     }
 }
@@ -49,10 +45,13 @@ fn flags(family: Family, kind: u64, protocol: u64) -> Result {
     const ANY: u64 = 0;
     const UNIX: u64 = 1;
     const TCP: u64 = 6;
+    /// Linux' `IPPROTO_MAX`.
+    const PROTOCOLS: u64 = 263;
     let (kind, flags) = (kind & 0xf, kind as u32 as u64 & !0xf);
     match (kind, family, protocol as u32 as u64) {
         _ if flags & !(NONBLOCK | CLOEXEC) != 0 || kind > LAST_KIND => Err(Errno::INVAL),
         (STREAM, Family::Unix, ANY | UNIX) | (STREAM, Family::Inet, ANY | TCP) => Ok(flags),
+        (_, Family::Inet, PROTOCOLS..) => Err(Errno::INVAL),
         (STREAM, ..) => Err(Errno::PROTONOSUPPORT),
         _ => Err(Errno::SOCKTNOSUPPORT),
     }
@@ -172,10 +171,12 @@ impl Files {
     /// Events of a socket that are there now.
     pub(super) fn socket_events(&mut self, number: u32) -> Result<u32> {
         let when = |is_so: bool, events: u32| if is_so { events } else { 0 };
-        if let Some(has_ready) = self.network().has_ready(number) {
-            return Ok(when(has_ready, IN | NORMAL_IN));
-        }
         Ok(match &self.network().socket(number)?.state {
+            State::Listener(Listener { ready, is_shut: (no_more_in, no_more_out), .. }) => {
+                when(*no_more_in || !ready.is_empty(), IN | NORMAL_IN)
+                    | when(*no_more_in, READ_HUP)
+                    | when(*no_more_in && *no_more_out, HUP)
+            }
             State::Stream { end, .. } if end.is_connecting() => 0,
             State::Stream { end, .. } => {
                 let (no_more_in, no_more_out) = (end.is_read_out(), end.is_written_out());
@@ -185,7 +186,7 @@ impl Files {
                     | when(no_more_in && no_more_out, HUP)
                     | when(end.error().is_some(), ERR)
             }
-            _ => OUT | NORMAL_OUT | HUP,
+            State::Fresh => OUT | NORMAL_OUT | HUP,
         })
     }
 
@@ -195,56 +196,6 @@ impl Files {
             State::Listener(_) => Err(Errno::INVAL),
             State::Stream { end, .. } => Ok(end.arrived_bytes()),
             State::Fresh => Ok(0),
-        }
-    }
-
-    /// Reads from a socket into a buffer of the kernel.
-    pub(super) fn read_socket(
-        &mut self,
-        context: &mut Context<'_>,
-        (number, waits): (u32, bool),
-        buffer: &mut [u8],
-        reading: Reading,
-    ) -> Result<usize> {
-        let socket = self.network().socket(number)?;
-        let limit_ns = socket.settings.receive_ns;
-        let family = socket.family;
-        let Some(end) = self.network().end(number) else {
-            return Err(if family == Family::Unix { Errno::INVAL } else { Errno::NOTCONN });
-        };
-        let is_short = end.arrived_bytes() < reading.least;
-        if is_short && !end.is_read_out() && end.error().is_none() {
-            return Err(context.wait_for_socket(waits, limit_ns));
-        }
-        let read = self.network().with_end(number, |end| end.read(buffer, reading.keeps));
-        match read.unwrap_or(Err(Errno::NOTCONN))? {
-            Some(count) => Ok(count),
-            None => Err(context.wait_for_socket(waits, limit_ns)),
-        }
-    }
-
-    /// Writes to a socket from a buffer of the kernel; `signals` says whether one that nobody reads raises `SIGPIPE`.
-    pub(super) fn write_socket(
-        &mut self,
-        context: &mut Context<'_>,
-        (number, waits): (u32, bool),
-        buffer: &[u8],
-        signals: bool,
-    ) -> Result<usize> {
-        let socket = self.network().socket(number)?;
-        let limit_ns = socket.settings.send_ns;
-        // As on Linux, where TCP takes no connection for one that is over.
-        let missing = if socket.family == Family::Unix { Errno::NOTCONN } else { Errno::PIPE };
-        let written = self.network().with_end(number, |end| end.write(buffer, waits));
-        match written.unwrap_or(Err(missing)) {
-            Ok(Some(count)) => Ok(count),
-            Ok(None) => Err(context.wait_for_socket(waits, limit_ns)),
-            Err(errno) => {
-                if errno == Errno::PIPE && signals {
-                    context.raised = Some(Info::by_write(SIGPIPE));
-                }
-                Err(errno)
-            }
         }
     }
 }

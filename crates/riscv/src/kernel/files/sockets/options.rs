@@ -69,7 +69,10 @@ fn read_limit(context: &mut Context<'_>, at: u64) -> Result<Option<u64>> {
     if micros >= 1_000_000 {
         return Err(DOM);
     }
-    let seconds = if seconds > i64::MAX as u64 { 0 } else { seconds };
+    // As on Linux, calls do not wait at all.
+    if (seconds as i64) < 0 {
+        return Ok(Some(0));
+    }
     let limit_ns = seconds.saturating_mul(1_000_000_000).saturating_add(micros * 1000);
     Ok((limit_ns > 0).then_some(limit_ns))
 }
@@ -106,7 +109,7 @@ fn own_value(socket: &mut Socket, name: u32) -> Option<Vec<u8>> {
             };
             words(&[error.map_or(0, |errno| errno.0.into())])
         }
-        SO_LINGER => words(&[socket.settings.aborts.into(), 0]),
+        SO_LINGER => words(&[socket.settings.lingers.into(), socket.settings.linger_seconds]),
         SO_PEERCRED => match socket.state {
             State::Stream { .. } if is_unix => words(&[PROCESS as u32, USER as u32, USER as u32]),
             _ => words(&[0, u32::MAX, u32::MAX]),
@@ -163,7 +166,10 @@ impl Files {
             (SOCKET, SO_SNDTIMEO) => socket.settings.send_ns = read_limit(context, at)?,
             (SOCKET, SO_LINGER) => {
                 let seconds = context.read_u32(at.wrapping_add(4))?;
-                socket.settings.aborts = value != 0 && seconds == 0;
+                socket.settings.lingers = value != 0;
+                if socket.settings.lingers {
+                    socket.settings.linger_seconds = seconds;
+                }
             }
             _ => {
                 let (_, is_flag) = kept(socket.family, level, name)?;
