@@ -98,7 +98,7 @@ impl Lab {
         let args: Vec<String> = args.split(' ').map(str::to_owned).collect();
         let job = Job { program, args: &args, env: &[], nodes };
         let options = self.options([1 << 20; 2]);
-        let checkpoint = match part::checkpoint(&machine, &job, part, options) {
+        let checkpoint = match part::checkpoint(&machine, &[job], part, options) {
             Ok(Begun::Checkpoint(checkpoint)) => checkpoint,
             other => panic!("no checkpoint of {name}: {other:?}"),
         };

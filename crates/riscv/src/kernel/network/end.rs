@@ -5,9 +5,8 @@
 //! there is room for. A receiver gives room back when half of its buffer has been read: until then the sender, which
 //! counts at least the other half, does not stand still.
 //!
-//! An end of TCP that is closed lives on until both directions are finished. One of a Unix socket tells the other end
-//! at once that nobody reads any more: what it has written
-//! arrives before that, beyond the receiver's room.
+//! An end of TCP that is closed lives on until both directions are finished. One of a Unix socket tells the other end at
+//! once that nobody reads any more: what it has written arrives before that, beyond the receiver's room.
 
 use std::collections::VecDeque;
 
