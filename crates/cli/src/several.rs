@@ -14,7 +14,7 @@ pub const SEPARATOR: &str = ":";
 /// A program of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program<O> {
-    /// What is said of this one.
+    /// Options before its name.
     pub options: O,
     /// Its name and its arguments.
     pub words: Vec<OsString>,

@@ -126,8 +126,8 @@ fn open(place: &Path, flags: OFlags) -> io::Result<Option<File>> {
     }
 }
 
-/// What an error means of a call that follows no links: one that another process has put there is as nothing. It is
-/// none if the host lacks the call, as old kernels do, or some container forbids it.
+/// The error of a call that follows no links, as the program gets it. A link that another process has put there is as
+/// nothing. `Ok`: the host lacks the call, as old kernels do, or some container forbids it.
 pub(super) fn other_than_links(error: Errno) -> io::Result<()> {
     match error {
         Errno::LOOP => Err(io::ErrorKind::NotFound.into()),

@@ -91,7 +91,7 @@ impl Files {
             Some(result) => result,
             None => self.dispatch(number, context, process)?,
         };
-        // What stops a call that has moved bytes is for the next one to say.
+        // A call that has moved bytes succeeds; the next one meets the error.
         if result.is_err() && context.wait.is_none() && context.moved > 0 {
             context.raised = None;
             result = Ok(context.moved);

@@ -1,4 +1,4 @@
-//! What sockets are bound to: ports of addresses, and names of Unix sockets.
+//! Ports of addresses and names of Unix sockets, to which sockets are bound.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ops::RangeInclusive;

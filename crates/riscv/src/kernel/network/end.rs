@@ -5,8 +5,8 @@
 //! there is room for. A receiver gives room back when half of its buffer has been read: until then the sender, which
 //! counts at least the other half, does not stand still.
 //!
-//! An end of TCP that is closed lives on until both directions are finished. One of a Unix socket tells the other end at
-//! once that nobody reads any more: what it has written arrives before that, beyond the receiver's room.
+//! An end of TCP that is closed lives on until both directions are finished. One of a Unix socket tells the other
+//! end at once that nobody reads any more: what it has written arrives before that, beyond the receiver's room.
 
 use std::collections::VecDeque;
 
@@ -66,7 +66,7 @@ pub(in crate::kernel) struct End {
     is_deaf: bool,
     /// The program has no descriptor any more.
     is_closed: bool,
-    /// What has ended the connection, until the program is told so.
+    /// The error that ended the connection, until the program is told.
     error: Option<Errno>,
     /// Segments to be sent.
     out: Vec<Kind>,
@@ -317,7 +317,7 @@ impl End {
         self.arrived.len()
     }
 
-    /// What has ended the connection, if the program has not been told yet.
+    /// The error that ended the connection, if the program has not been told yet.
     pub(in crate::kernel) const fn error(&self) -> Option<Errno> {
         self.error
     }

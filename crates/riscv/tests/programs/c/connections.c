@@ -1,28 +1,18 @@
 // Stream sockets: how connections begin and end, and options that say how long calls wait.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-// Prints the outcome of a call: a number, or that of the error.
-#define SHOW(call)                                                                                 \
-    do {                                                                                           \
-        long shown_ = (long)(call);                                                                \
-        if (shown_ < 0)                                                                            \
-            printf("%s: error %d\n", #call, errno);                                                \
-        else                                                                                       \
-            printf("%s: %ld\n", #call, shown_);                                                    \
-    } while (0)
+#include "show.h"
 
 #define AT(address) (struct sockaddr *)&(address), sizeof(address)
 

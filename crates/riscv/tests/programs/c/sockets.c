@@ -1,7 +1,6 @@
 // Stream sockets: TCP over loopback, Unix sockets, and waiting for them.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -9,7 +8,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -22,15 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-// Prints the outcome of a call: a number, or that of the error.
-#define SHOW(call)                                                                                 \
-    do {                                                                                           \
-        long shown_ = (long)(call);                                                                \
-        if (shown_ < 0)                                                                            \
-            printf("%s: error %d\n", #call, errno);                                                \
-        else                                                                                       \
-            printf("%s: %ld\n", #call, shown_);                                                    \
-    } while (0)
+#include "show.h"
 
 static struct sockaddr_in inet(const char *ip, int port)
 {

@@ -1,13 +1,11 @@
 // Reading from stream sockets and writing to them: parts of what a call asks for.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,15 +15,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-// Prints the outcome of a call: a number, or that of the error.
-#define SHOW(call)                                                                                 \
-    do {                                                                                           \
-        long shown_ = (long)(call);                                                                \
-        if (shown_ < 0)                                                                            \
-            printf("%s: error %d\n", #call, errno);                                                \
-        else                                                                                       \
-            printf("%s: %ld\n", #call, shown_);                                                    \
-    } while (0)
+#include "show.h"
 
 // More than a connection holds at first, and more than one of Linux ever holds.
 #define MUCH (3 << 20)

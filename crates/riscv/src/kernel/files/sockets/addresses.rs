@@ -43,7 +43,7 @@ pub(super) fn inet((family, bytes): &(u16, Vec<u8>)) -> Result<SocketAddrV4> {
     }
 }
 
-/// What a Unix socket is named by.
+/// The name in an address of a Unix socket.
 pub(super) enum Path {
     /// None yet: the kernel makes one.
     Any,
