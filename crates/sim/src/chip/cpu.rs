@@ -8,7 +8,8 @@ use super::cache::PrivateCache;
 use super::device_port::DevicePort;
 use super::fast::{self, Fast};
 use super::integrated;
-use super::layout::Line;
+use super::layout::{Line, Queue};
+use super::probe::ReadId;
 use super::through::Through;
 use super::wires::{Event, Pace, Wires};
 use super::write_through::{Look, WriteThrough};
@@ -198,6 +199,7 @@ impl Cpu {
             return;
         }
         self.core.resume(hart, before);
+        wires.probe.went_on(self.number, before + 1);
         self.tick_at(before + 1, wires);
     }
 
@@ -288,8 +290,9 @@ impl Cpu {
             return wires.tick_next(self.number);
         }
         let now = wires.now;
-        let Cpu { core, front, through, devices, .. } = self;
-        self.ticked = Some(core.tick(now, &mut View { front, through, devices, l1, wires }));
+        let Cpu { number, core, front, through, devices, .. } = self;
+        self.ticked =
+            Some(core.tick(now, &mut View { number: *number, front, through, devices, l1, wires }));
         self.ticked_at = now;
         self.note_lost(l1, wires);
         wires.tick_now(self.number);
@@ -313,8 +316,9 @@ impl Cpu {
         let next = match self.ticked.take() {
             Some(next) => next,
             None => {
-                let Cpu { core, front, through, devices, .. } = self;
-                let next = core.tick(now, &mut View { front, through, devices, l1, wires });
+                let Cpu { number, core, front, through, devices, .. } = self;
+                let next = core
+                    .tick(now, &mut View { number: *number, front, through, devices, l1, wires });
                 self.ticked_at = now;
                 self.note_lost(l1, wires);
                 next
@@ -356,8 +360,8 @@ impl Cpu {
             return;
         }
         let now = wires.now;
-        let Cpu { core, front, through, devices, .. } = self;
-        core.settle(now, &mut View { front, through, devices, l1, wires });
+        let Cpu { number, core, front, through, devices, .. } = self;
+        core.settle(now, &mut View { number: *number, front, through, devices, l1, wires });
         wires.tick_next(self.number);
     }
 
@@ -381,6 +385,7 @@ impl Cpu {
 
 /// The core's view of its surroundings in a cycle.
 struct View<'a> {
+    number: u16,
     front: &'a mut Option<WriteThrough>,
     through: &'a mut Option<Through>,
     devices: &'a mut Option<DevicePort>,
@@ -397,6 +402,7 @@ impl Port for View<'_> {
             return None;
         }
         match self.front {
+            None if line < self.wires.layout.queue_lines() => self.load_of_queue(line),
             None => self.l1.load(line, self.wires),
             Some(_) => self.load_through(line, true),
         }
@@ -408,6 +414,9 @@ impl Port for View<'_> {
 
     #[inline]
     fn store(&mut self, line: Line, change: impl FnOnce(&mut Words)) -> bool {
+        if line < self.wires.layout.queue_lines() {
+            return self.store_to_queue(line, change);
+        }
         let is_done = self.l1.store(line, self.wires, change);
         if is_done {
             self.access_private_cache();
@@ -466,6 +475,34 @@ impl Port for View<'_> {
 }
 
 impl View<'_> {
+    /// A load of a block of the core's queues.
+    fn load_of_queue(&mut self, line: Line) -> Option<Words> {
+        let words = self.l1.load(line, self.wires);
+        if self.wires.layout.queue_of(line) == Some(Queue::Completion) {
+            let Wires { probe, counts, latencies, now, .. } = &mut *self.wires;
+            probe.looked(self.number, line, words.is_some(), *now, |latency| {
+                counts.reads += 1;
+                latencies.add(latency);
+            });
+        }
+        words
+    }
+
+    /// A store to a block of the core's queues. A WQ entry is whole with its first word (`rackmem_abi`).
+    fn store_to_queue(&mut self, line: Line, change: impl FnOnce(&mut Words)) -> bool {
+        let mut changed = None;
+        let is_done = self.l1.store(line, self.wires, |words| {
+            let before = *words;
+            change(words);
+            changed = (0..words.len()).find(|&word| words[word] != before[word]);
+        });
+        if let Some(slot) = changed.and_then(|word| self.wires.layout.published(line, word)) {
+            let read = ReadId { core: self.number, slot };
+            self.wires.probe.posted(read, self.wires.now);
+        }
+        is_done
+    }
+
     /// A load by way of the write-through L1, in which lines of memory and of plain scratchpad stay
     /// that are not instructions.
     fn load_through(&mut self, line: Line, is_data: bool) -> Option<Words> {

@@ -258,7 +258,7 @@ impl Front {
         }
         pair.writing = None;
         let read = ReadId { core: pair.number, slot: CqEntry::decode(word).slot };
-        wires.probe.mark(read, Mark::CqWritten, wires.now);
+        wires.probe.completed(read, line, wires.now);
         if !pair.done.is_empty() {
             let event = due(self.part, COMPLETE, index);
             wires.wheel.at(wires.now + 1, event);

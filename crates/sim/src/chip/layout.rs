@@ -1,7 +1,7 @@
 //! The places of everything: homes, controllers and RRPPs by address; endpoints of the network on chip by
 //! part.
 
-use rackmem_abi::{Packet, Request};
+use rackmem_abi::{Packet, Request, WQ_ENTRY_BYTES};
 
 use super::message::NetPacket;
 use super::ni::{Places, Side};
@@ -267,6 +267,14 @@ impl Layout {
     #[inline]
     pub fn cq_line(&self, qp: u16, position: u32) -> Line {
         u64::from(qp) * self.queue_lines + self.wq_lines + u64::from(position) * 4 / BLOCK_BYTES
+    }
+
+    /// The slot of the WQ entry that is whole with a store to this word of a block, if there is one.
+    pub fn published(&self, line: Line, word: usize) -> Option<u16> {
+        const WORDS: usize = WQ_ENTRY_BYTES / 8;
+        let is_first = self.queue_of(line) == Some(Queue::Work) && word.is_multiple_of(WORDS);
+        let block = (line % self.queue_lines) as usize;
+        is_first.then(|| ((block * BLOCK_BYTES as usize / 8 + word) / WORDS) as u16)
     }
 
     /// The queue pair that a block of the queues belongs to.

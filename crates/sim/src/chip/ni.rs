@@ -160,7 +160,7 @@ macro_rules! interfaces {
                 }
             }
 
-            pub(super) fn stages(self) -> Option<Stages> {
+            pub(crate) fn stages(self) -> Option<Stages> {
                 match self {
                     $($(Placement::$place)|+ => <$type>::stages(self),)+
                 }

@@ -1,6 +1,13 @@
 //! The breakdown of a read's latency: parts note when they have done their share, and the differences are
 //! the rows of the paper's Table 3.
+//!
+//! Cores that execute a program do not say when they begin with an operation, or have seen its end. It is seen at
+//! their queues: an operation has been seen when the core has loaded the block of its CQ entry, and the core begins
+//! with the next one when it has posted one, or seen one, before, or comes from a system call.
 
+use std::collections::VecDeque;
+
+use super::layout::Line;
 use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::machine::spec::{Placement, WorkloadKind};
@@ -94,9 +101,24 @@ pub struct Probe {
     parts: Vec<Row>,
     /// Reads that each core can have under way.
     slots: usize,
-    /// By core and slot; empty if programs make the reads.
+    /// By core and slot; empty if the machine has no workload but programs.
     moments: Vec<Moments>,
+    /// From a core's look at its L1 until it has the data.
+    l1_cycles: Cycle,
+    /// Cores that execute programs, by number.
+    executing: Vec<Executing>,
     sums: Sums,
+}
+
+/// What a core that executes a program does at its queues.
+#[derive(Clone, Debug, Default)]
+struct Executing {
+    /// Since when it may be busy with its next operation.
+    free_since: Cycle,
+    /// Operations whose CQ entries it has not seen: slot, and block of the entry.
+    unseen: VecDeque<(u16, Line)>,
+    /// Since when the block that it waits for is on its way.
+    missing_since: Option<Cycle>,
 }
 
 impl Probe {
@@ -108,7 +130,20 @@ impl Probe {
         let cores = usize::from(machine.tiles.columns) * usize::from(machine.tiles.rows);
         let parts = rows(machine.ni.placement, machine.workload.rate > 0.0);
         let sums = Sums { cycles: vec![0; parts.len()], reads: 0 };
-        Probe { parts, slots, moments: vec![Moments::default(); cores * slots], sums }
+        Probe {
+            parts,
+            slots,
+            moments: vec![Moments::default(); cores * slots],
+            l1_cycles: machine.l1.latency_cycles.into(),
+            executing: Vec::new(),
+            sums,
+        }
+    }
+
+    /// Programs make the reads.
+    pub fn follow_programs(&mut self) {
+        let cores = self.moments.len() / self.slots.max(1);
+        self.executing = vec![Executing::default(); cores];
     }
 
     /// Software begins with a read that counts from cycle `since`.
@@ -142,6 +177,60 @@ impl Probe {
     pub fn cq_transfer(&mut self, read: ReadId, since: Cycle, now: Cycle) {
         let Some(moments) = self.moments(read) else { return };
         moments.cq_transfer_cycles = now - since.max(moments.at[Mark::CqWritten as usize]);
+    }
+
+    /// A core that executes a program goes on after a system call.
+    pub fn went_on(&mut self, core: u16, now: Cycle) {
+        if let Some(core) = self.executing.get_mut(usize::from(core)) {
+            core.free_since = now;
+        }
+    }
+
+    /// The stores of a WQ entry of a core that executes a program are performed.
+    pub fn posted(&mut self, read: ReadId, now: Cycle) {
+        let Some(core) = self.executing.get_mut(usize::from(read.core)) else { return };
+        let since = std::mem::replace(&mut core.free_since, now);
+        self.start(read, since, since);
+        self.mark(read, Mark::WqWritten, now);
+    }
+
+    /// The entry of a read is in its CQ, in this block.
+    #[inline]
+    pub fn completed(&mut self, read: ReadId, line: Line, now: Cycle) {
+        self.mark(read, Mark::CqWritten, now);
+        if let Some(core) = self.executing.get_mut(usize::from(read.core)) {
+            core.unseen.push_back((read.slot, line));
+        }
+    }
+
+    /// A core that executes a program looks at this block of its CQ, and will have it if `is_there`. Calls `each`
+    /// with the latency of each operation whose end it sees with that.
+    pub fn looked(
+        &mut self,
+        core: u16,
+        line: Line,
+        is_there: bool,
+        now: Cycle,
+        mut each: impl FnMut(u64),
+    ) {
+        let Some(executing) = self.executing.get_mut(usize::from(core)) else { return };
+        if !is_there {
+            executing.missing_since.get_or_insert(now);
+            return;
+        }
+        let mut missing_since = executing.missing_since.take();
+        let at = now + self.l1_cycles;
+        while let Some(executing) = self.executing.get_mut(usize::from(core))
+            && let Some(&(slot, _)) = executing.unseen.front().filter(|&&(_, of)| of == line)
+        {
+            executing.unseen.pop_front();
+            executing.free_since = at;
+            let read = ReadId { core, slot };
+            if let Some(since) = missing_since.take() {
+                self.cq_transfer(read, since, now);
+            }
+            each(self.end(read, at, true));
+        }
     }
 
     /// The read is over, and counts if `measured`; its latency.

@@ -67,6 +67,7 @@ pub mod report;
 mod session;
 mod system;
 pub mod tracks;
+pub mod traffic;
 mod turns;
 
 use std::path::PathBuf;

@@ -260,6 +260,16 @@ impl Session {
         self.each_chip(|chip| chip.set_pace(pace));
     }
 
+    /// Fills the last-level caches, as workloads begin with them.
+    pub(super) fn warm_memory(&mut self, machine: &Machine) {
+        self.each_chip(|chip| chip.warm(machine));
+    }
+
+    /// The chip of node 0.
+    pub(super) fn first(&mut self) -> &mut Chip {
+        &mut self.rack.nodes[0].chip
+    }
+
     /// Brings the counts of cores that sleep up to now.
     pub(super) fn settle(&mut self) {
         self.each_chip(Chip::settle);

@@ -13,6 +13,8 @@ pub enum Use {
     Workload,
     /// `sim exec`: a program, whatever the workload is.
     Program,
+    /// `sim exec --traffic`: a program, of which the traffic is measured as of a workload.
+    Traffic,
     /// `dram`: traffic to the memory alone.
     Memory,
 }
@@ -20,6 +22,8 @@ pub enum Use {
 /// The setting that says what cores do, unless `sim exec` has them execute a program.
 const WORKLOAD: &str = "workload.kind";
 const PROGRAM: &str = "program";
+/// What stands for a value of [`WORKLOAD`] where the traffic of a program is measured.
+const TRAFFIC: &str = "program (sim exec --traffic)";
 
 /// A condition under which settings, or all of their sections, are read.
 struct Need {
@@ -78,17 +82,11 @@ const NEEDS: &[Need] = &[
         READS,
     ),
     one_of(&["workload.warmup_reads", "run.reads"], "workload.kind", &["sync-read"]),
+    one_of(&["workload.rate", "workload.arrivals"], "workload.kind", &["async-read"]),
     one_of(
-        &[
-            "workload.rate",
-            "workload.arrivals",
-            "run.window_cycles",
-            "run.precision_percent",
-            "run.min_windows",
-            "run.max_windows",
-        ],
+        &["run.window_cycles", "run.precision_percent", "run.min_windows", "run.max_windows"],
         "workload.kind",
-        &["async-read"],
+        &["async-read", TRAFFIC],
     ),
     Need { of: &["workload.arrivals"], selector: "workload.rate", is: Is::NotZero },
     // -- memory
@@ -260,7 +258,7 @@ impl Reading<'_> {
         let of_values =
             || NEEDS.iter().filter(|need| need.is_about(path)).find_map(|need| self.broken(need));
         let is_replaced = path == WORKLOAD
-            && self.reader == Use::Program
+            && matches!(self.reader, Use::Program | Use::Traffic)
             && self.value(WORKLOAD).as_deref() != Some(PROGRAM);
         if is_replaced {
             return Some("cores execute a program".to_owned());
@@ -325,6 +323,7 @@ impl Reading<'_> {
         let program = || PROGRAM.to_owned();
         match self.reader {
             Use::Program if selector == WORKLOAD => vec![program()],
+            Use::Traffic if selector == WORKLOAD => vec![program(), TRAFFIC.to_owned()],
             Use::Any if selector == WORKLOAD => has.into_iter().chain([program()]).collect(),
             _ => has.into_iter().collect(),
         }

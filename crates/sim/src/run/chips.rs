@@ -26,8 +26,9 @@ const TOTALS: [(&str, &str); 6] = [
     ("rrpp", "replies"),
 ];
 
+/// What chips count besides.
 #[derive(Clone, Debug, Default)]
-struct Counts {
+pub(crate) struct Counts {
     chip: chip::counts::Counts,
     flits: u64,
     stages: Sums,
@@ -47,15 +48,24 @@ impl Metered for Watched<'_> {
     }
 
     fn amount(&mut self) -> f64 {
-        let counts = &self.world.first().wires.counts;
-        (counts.rcp_lines + counts.rrpp_lines) as f64
+        lines(self.world.first())
     }
 
     fn read(&mut self, _: Cycle) -> Reading<Counts> {
-        let chip = self.world.first();
-        let latencies = std::mem::take(&mut chip.wires.latencies);
-        reading(chip, latencies)
+        read(self.world.first())
     }
+}
+
+/// Lines that a chip has moved, to it and from it.
+pub(crate) fn lines(chip: &Chip) -> f64 {
+    let counts = &chip.wires.counts;
+    (counts.rcp_lines + counts.rrpp_lines) as f64
+}
+
+/// Reads a chip's counters, and takes the latencies that it has collected.
+pub(crate) fn read(chip: &mut Chip) -> Reading<Counts> {
+    let latencies = std::mem::take(&mut chip.wires.latencies);
+    reading(chip, latencies)
 }
 
 /// Measures asynchronous reads of all cores, which have begun.
@@ -65,9 +75,8 @@ pub(super) fn bandwidth(
     world: &mut Rack,
 ) -> Result<Report, RunError> {
     let watchdog = Watchdog::new(machine, 0);
-    let unit_gbps = gbps(machine, 1.0);
     let mut watched = Watched { world, watchdog };
-    let (span, common) = meter::measure(machine, options, unit_gbps, &mut watched)?;
+    let (span, common) = meter::measure(machine, options, gbps(machine, 1.0), &mut watched)?;
     let report = report(&span, common, watched.world.first());
     let offered = (machine.workload.rate > 0.0).then(|| {
         let reads_per_us = machine.workload.rate * cores(machine).len() as f64;
@@ -92,7 +101,7 @@ pub(super) fn latency_report(
 }
 
 /// Adds what only chips have to a report.
-fn report(span: &Span<'_, Counts>, common: Report, chip: &mut Chip) -> Report {
+pub(crate) fn report(span: &Span<'_, Counts>, common: Report, chip: &mut Chip) -> Report {
     let Span { machine, before, after } = span;
     let count = |of: fn(&Counts) -> u64| (of(&after.counts) - of(&before.counts)) as f64;
     let per_cycle = |of| span.per_cycle(count(of));
@@ -114,7 +123,7 @@ fn report(span: &Span<'_, Counts>, common: Report, chip: &mut Chip) -> Report {
 }
 
 /// Lines per cycle as GB/s.
-fn gbps(machine: &Machine, lines_per_cycle: f64) -> f64 {
+pub(crate) fn gbps(machine: &Machine, lines_per_cycle: f64) -> f64 {
     lines_per_cycle * 64.0 * machine.clock_ghz
 }
 

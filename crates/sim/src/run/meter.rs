@@ -49,7 +49,12 @@ pub(crate) trait Metered {
     /// See [`Reading::counts`].
     type Counts: Default;
 
-    /// Simulates up to cycle `end`.
+    /// The counters where it begins.
+    fn start(&mut self) -> Reading<Self::Counts> {
+        Reading::default()
+    }
+
+    /// Simulates up to cycle `end`, counted from where it begins.
     fn run_until(&mut self, end: Cycle) -> Result<(), RunError>;
 
     /// Data moved since the start.
@@ -78,6 +83,7 @@ pub(crate) fn measure<'a, W: Metered>(
     world: &mut W,
 ) -> Result<(Span<'a, W::Counts>, Report), RunError> {
     let began = Instant::now();
+    let start = world.start();
     let mut sampler = Sampler::new(&machine.run, unit_gbps);
     loop {
         let end = sampler.next();
@@ -93,7 +99,7 @@ pub(crate) fn measure<'a, W: Metered>(
     let mut segments = steady.segments.into_iter();
     let mut after = segments.next().unwrap_or_default();
     segments.for_each(|next| after.append(next));
-    let span = Span { machine, before: steady.before.unwrap_or_default(), after };
+    let span = Span { machine, before: steady.before.unwrap_or(start), after };
     let estimate = steady.estimate;
     let measured = Measured {
         from_cycle: span.before.cycle,

@@ -9,7 +9,7 @@
 //! | [`crate::rack`] | simplified nodes on a torus: a model of its own |
 //! | `watchdog` | a machine that does not get on is given up; the error names the stuck parts |
 
-mod chips;
+pub(crate) mod chips;
 pub(crate) mod meter;
 mod rack;
 mod watchdog;

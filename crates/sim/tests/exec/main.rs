@@ -22,6 +22,7 @@ mod several;
 mod shared_port;
 mod sockets;
 mod tracks;
+mod traffic;
 mod turns;
 
 /// Settings that all nodes of Manycore NI's chips need to execute programs.

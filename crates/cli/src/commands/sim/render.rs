@@ -1,6 +1,7 @@
 //! A run's report for people.
 
 use rackmem_sim::machine::Machine;
+use rackmem_sim::machine::spec::WorkloadKind;
 use rackmem_sim::report::{Report, Stats};
 
 use crate::console::{Align, Table};
@@ -71,17 +72,25 @@ fn unsure(machine: &Machine, report: &Report) -> String {
 }
 
 fn latency(machine: &Machine, report: &Report) -> Option<String> {
-    latency_of("read", machine, report)
+    match machine.workload.kind {
+        WorkloadKind::Program => latency_of("remote operation", None, machine, report),
+        _ => latency_of("read", Some(machine.workload.transfer_bytes), machine, report),
+    }
 }
 
 /// The distribution of the latency of what the machine does.
-pub(super) fn latency_of(what: &str, machine: &Machine, report: &Report) -> Option<String> {
+pub(super) fn latency_of(
+    what: &str,
+    bytes: Option<u32>,
+    machine: &Machine,
+    report: &Report,
+) -> Option<String> {
     let latency = report.latency?;
+    let size = bytes.map(|bytes| size::exact(bytes.into()) + " ").unwrap_or_default();
     let ns = latency.mean_cycles / machine.clock_ghz;
     Some(format!(
-        "latency of a {} {what}: {:.1} cycles = {ns:.1} ns (min {}, median {}, 95 % {}, 99 % {}, \
+        "latency of a {size}{what}: {:.1} cycles = {ns:.1} ns (min {}, median {}, 95 % {}, 99 % {}, \
          max {}; {} {what}s)\n",
-        size::exact(machine.workload.transfer_bytes.into()),
         latency.mean_cycles,
         latency.min_cycles,
         latency.p50_cycles,

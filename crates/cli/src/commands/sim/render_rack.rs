@@ -13,7 +13,8 @@ pub(super) fn report(machine: &Machine, report: &Report, rack: &RackReport) -> V
     let measured = span(report);
     let summary =
         [load(machine, rack), bandwidth(rack), links(rack), stalls(rack), measured].concat();
-    let latency = latency_of(operation(machine), machine, report);
+    let latency =
+        latency_of(operation(machine), Some(machine.workload.transfer_bytes), machine, report);
     let parts = [Some(summary), latency, Some(by_hops(rack)), Some(lanes(rack))];
     parts.into_iter().flatten().collect()
 }

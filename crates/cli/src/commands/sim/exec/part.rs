@@ -2,8 +2,9 @@
 
 use std::str::FromStr;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rackmem_sim::exec::part::{Estimate, Measured, Part, Samples};
+use rackmem_sim::exec::traffic::Stretch;
 
 use crate::failure::{Failure, Result};
 use crate::size;
@@ -30,6 +31,31 @@ pub struct PartArgs {
     /// Instructions with timing before each sample [default: 20k, or a fifth of --sample]
     #[arg(long, value_name = "N", requires = "sample", value_parser = size::count)]
     pub sample_warm_up: Option<u64>,
+    /// Measure the traffic of node 0's chip in the region of interest, and print it as `rackmem sim run` does of a
+    /// workload: bandwidth, links, and stages of remote operations; for chips with queue pairs in their tiles. All is
+    /// executed with timing, up to there
+    #[arg(long, value_enum, value_name = "STRETCH",
+          conflicts_with_all = ["functional", "fast_forward", "measure", "sample", "checkpoint", "restore", "trace",
+                                "pipeline"])]
+    pub traffic: Option<Traffic>,
+}
+
+/// The stretch whose traffic is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Traffic {
+    /// The region of interest (rackmem/region.h)
+    Region,
+    /// From its begin until the bandwidth is as precise as run.precision_percent, or run.max_windows are over
+    Steady,
+}
+
+impl From<Traffic> for Stretch {
+    fn from(traffic: Traffic) -> Stretch {
+        match traffic {
+            Traffic::Region => Stretch::Region,
+            Traffic::Steady => Stretch::Steady,
+        }
+    }
 }
 
 /// The fewest instructions of a sample. With a tenth of it the estimate of programs with misses was 1.5 times too high.

@@ -8,12 +8,14 @@ use std::io::{self, Read, Write};
 use rackmem_riscv::kernel;
 use rackmem_sim::exec::part::Part;
 use rackmem_sim::exec::report::Report;
+use rackmem_sim::exec::traffic::{self, Stretch};
 use rackmem_sim::exec::{self, End, ExecError, Input, Job, Options, Outcome, Stop};
+use rackmem_sim::machine::spec::WorkloadKind;
 use rackmem_sim::machine::{self, Machine, Use};
 
 use super::{FAILED, NO_PROGRAM, Outputs, checkpoint, part, read};
 use crate::commands::sim::args::{ExecArgs, MAX_NODES, ProgramArgs};
-use crate::commands::sim::{pipeline, trace};
+use crate::commands::sim::{pipeline, render, trace};
 use crate::console;
 use crate::failure::{Failure, Result};
 use crate::job::{Lines, Plain, Prefixed, Sink, Stream};
@@ -46,6 +48,9 @@ pub fn run(args: &ExecArgs, stop: &Stop) -> Result<()> {
         Run { args, machine: &machine, jobs: &jobs, begins, outputs: &outputs, begin: 0, stop };
     if let Some(place) = &outputs.checkpoint {
         return checkpoint::take(&run, part, place);
+    }
+    if let Some(stretch) = args.part.traffic {
+        return run.measure_traffic(stretch.into());
     }
     let outcome = run.execute(|options| exec::part::run(&machine, &jobs, part, options))?;
     run.conclude(part, outcome)
@@ -160,6 +165,16 @@ impl Run<'_> {
         Ok(result)
     }
 
+    /// Measures the traffic of a stretch, and writes the report of it.
+    fn measure_traffic(&self, stretch: Stretch) -> Result<()> {
+        let Run { machine, jobs, outputs, .. } = *self;
+        let report = self.execute(|options| traffic::measure(machine, jobs, stretch, options))?;
+        let mut of_program = machine.clone();
+        of_program.workload.kind = WorkloadKind::Program;
+        console::print(&render::report(&of_program, &report))?;
+        outputs.write_report(&report)
+    }
+
     fn max_cycles(&self) -> Option<u64> {
         let in_time = self.args.max_time.map(|ns| (ns * self.machine.clock_ghz) as u64);
         [self.args.max_cycles, in_time].into_iter().flatten().min()
@@ -211,7 +226,8 @@ fn load_machine(args: &ExecArgs) -> Result<Machine> {
                     --functional";
         return Err(Failure::usage(format!("{first} is a program and no machine: {hint}")));
     }
-    machine::load_for(Use::Program, first, &args.set).map_err(super::super::refused)
+    let reader = if args.part.traffic.is_some() { Use::Traffic } else { Use::Program };
+    machine::load_for(reader, first, &args.set).map_err(super::super::refused)
 }
 
 fn is_elf(name: &str) -> bool {

@@ -1,0 +1,105 @@
+//! The traffic of a program's region of interest.
+
+use rackmem_sim::exec::traffic::{self, Stretch};
+use rackmem_sim::exec::{ExecError, Job, Options};
+use rackmem_sim::machine::{Machine, Override, Use, load_for};
+use rackmem_sim::report::Report;
+
+use super::checkpoints::words;
+use super::{SMALL_MESH, execute, load, prebuilt, said};
+
+/// The reads of `many_reads` are in its region of interest, and its warm-up is before it.
+const IN_TURN: [&str; 7] =
+    ["many_reads", "--bare", "--in-turn", "--threads=4", "--reads=40", "--warm-up=30", "--json"];
+const ENDLESS: [&str; 7] = [
+    "many_reads",
+    "--bare",
+    "--async",
+    "--threads=4",
+    "--reads=1000000000",
+    "--warm-up=0",
+    "--region=64M",
+];
+
+fn measure(machine: &Machine, args: &[&str], stretch: Stretch) -> Result<Report, ExecError> {
+    let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
+    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+    let options = Options { max_cycles: Some(5_000_000), ..Options::default() };
+    traffic::measure(machine, &[job], stretch, options)
+}
+
+/// A small chip with short windows.
+fn chip(settings: &[(&str, &str)]) -> Machine {
+    let windows = [("run.window_cycles", "20000"), ("run.max_windows", "4")];
+    let all = SMALL_MESH.iter().chain(&windows).chain(settings);
+    let all: Vec<Override> = all.map(|(path, value)| Override::new(*path, value)).collect();
+    load_for(Use::Traffic, "manycore-ni", &all).expect("a machine that can be built")
+}
+
+/// The operations of the region count and no others; their stages take all of their time, which is that by the
+/// program's clock.
+#[test]
+fn the_stages_of_a_programs_reads_are_its_time() {
+    for placement in ["edge", "per-tile", "split", "uncached"] {
+        let machine = chip(&[("ni.placement", placement)]);
+        let report = measure(&machine, &IN_TURN, Stretch::Region).expect(placement);
+        let latency = report.latency.expect(placement);
+        assert_eq!(latency.count, 160, "{placement}");
+        let stages: f64 = report.breakdown.iter().map(|stage| stage.mean_cycles).sum();
+        assert!((stages / latency.mean_cycles - 1.0).abs() < 0.01, "{placement}: {report:?}");
+        let written = &report.breakdown[0];
+        assert!((10.0..200.0).contains(&written.mean_cycles), "{placement}: {written:?}");
+
+        let one = ["many_reads", "--bare", "--reads=200", "--json"];
+        let outcome = execute(&machine, 1, &prebuilt("many_reads.rv64"), &words(&one));
+        let told: serde_json::Value = serde_json::from_str(&said(&outcome)).expect("JSON");
+        let told_cycles = told["mean_us"].as_f64().expect("a time") * 1000.0 * machine.clock_ghz;
+        let report = measure(&machine, &one, Stretch::Region).expect(placement);
+        let mean = report.latency.expect(placement).mean_cycles;
+        assert!((mean / told_cycles - 1.0).abs() < 0.03, "{placement}: {mean} {told_cycles}");
+    }
+}
+
+/// A program that would go on for ever is stopped when its bandwidth is known, and the last-level cache is full from
+/// the start.
+#[test]
+fn the_steady_state_of_a_program_is_measured() {
+    let machine = chip(&[("run.precision_percent", "5")]);
+    let report = measure(&machine, &ENDLESS, Stretch::Steady).expect("a steady state");
+    assert!(report.converged && report.app_gbps > 5.0, "{report:?}");
+    assert!((2..=4).contains(&report.windows.len()), "{:?}", report.windows);
+    let measured = report.measured.expect("an interval");
+    assert!(measured.to_cycle > measured.from_cycle && measured.to_cycle <= report.cycles);
+    let of = |name: &str| report.stats[name];
+    assert!(of("home.llc_writebacks") > of("rcp.lines") / 2.0, "{:?}", report.stats);
+    assert!(of("core.reads") > 100.0);
+    let busiest = report.links.iter().map(|link| link.utilisation).fold(0.0, f64::max);
+    assert!((0.05..=1.0).contains(&busiest), "{busiest}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_said() {
+    let refused = |machine: &Machine, args: &[&str], stretch| {
+        measure(machine, args, stretch).expect_err("no traffic").to_string()
+    };
+    let small = chip(&[]);
+    assert_eq!(
+        refused(&load("sonuma", &[]), &["hello"], Stretch::Region),
+        "ni.placement: has no queue pairs in the tiles of a chip, whose traffic is measured"
+    );
+    assert_eq!(
+        refused(&small, &["many_reads", "--help"], Stretch::Region),
+        "the program ends, before a region of interest begins"
+    );
+    assert_eq!(
+        refused(&small, &["many_reads", "--bare", "--reads=40"], Stretch::Steady),
+        "the program ends, before its bandwidth is known"
+    );
+    let wrong = ["many_reads", "--bare", "--bytes=100"];
+    assert_eq!(
+        refused(&small, &wrong, Stretch::Region),
+        "node 0 ended with status 1, before a region of interest begins"
+    );
+    let endless = refused(&small, &ENDLESS, Stretch::Region);
+    assert!(endless.ends_with(", before its region of interest ends"), "{endless}");
+}
