@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use rackmem_sim::exec::traffic;
 use rackmem_sim::exec::{self, End, Job, NodeOutcome, Outcome};
 use rackmem_sim::machine::{self, BLOCK_BYTES, Machine, Override};
+use rackmem_sim::report::Report;
 use rackmem_sim::run;
 use serde_json::{Value as Json, json};
 
@@ -30,12 +32,15 @@ pub fn make(run: &Run) -> Known<Json> {
     match &run.work {
         Work::Workload => {
             let report = run::run(&machine, &run::Options::default());
-            let report = report.map_err(|error| error.to_string())?;
-            serde_json::to_value(&report).map_err(|error| error.to_string())
+            as_json(&report.map_err(|error| error.to_string())?)
         }
         Work::Program(execution) => execute(&machine, execution),
         Work::Trial(trial) => Err(format!("{trial} is not for the model")),
     }
+}
+
+fn as_json(report: &Report) -> Known<Json> {
+    serde_json::to_value(report).map_err(|error| error.to_string())
 }
 
 fn execute(machine: &Machine, execution: &Execution) -> Known<Json> {
@@ -43,6 +48,10 @@ fn execute(machine: &Machine, execution: &Execution) -> Known<Json> {
     let argv = [name.to_owned()].into_iter().chain(execution.arguments.iter().cloned());
     let args: Vec<String> = argv.collect();
     let job = Job { program: binary(name)?, args: &args, env: &[], nodes: execution.nodes };
+    if let Some(stretch) = execution.output.stretch() {
+        let report = traffic::measure(machine, &[job], stretch, exec::Options::default());
+        return as_json(&report.map_err(|error| error.to_string())?);
+    }
     let outcome = exec::run(machine, &[job], exec::Options::default());
     let outcome = outcome.map_err(|error| error.to_string())?;
     let output = match (outcome.failed(), &execution.if_it_fails) {
@@ -62,9 +71,11 @@ pub fn parsed(execution: &Execution, text: &str) -> Known<Json> {
             let lines = text.lines().filter_map(|line| line.strip_prefix("PASS "));
             Ok(json!({ "passed": lines.collect::<Vec<_>>() }))
         }
-        Output::Json => serde_json::from_str(text).map_err(|error| {
-            format!("the program {} printed '{}': {error}", execution.program, text.trim_end())
-        }),
+        Output::Json | Output::Region | Output::Steady => {
+            serde_json::from_str(text).map_err(|error| {
+                format!("the program {} printed '{}': {error}", execution.program, text.trim_end())
+            })
+        }
     }
 }
 

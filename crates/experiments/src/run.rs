@@ -94,8 +94,11 @@ impl Run {
         let (machine, settings) = self.machine.as_ref()?;
         let mut all = vec![Override::new("name", format!("\"{}\"", self.name))];
         all.extend(settings.iter().cloned());
-        let reader =
-            if matches!(self.work, Work::Program(_)) { Use::Program } else { Use::Workload };
+        let reader = match &self.work {
+            Work::Program(execution) if execution.output.stretch().is_some() => Use::Traffic,
+            Work::Program(_) => Use::Program,
+            Work::Workload | Work::Trial(_) => Use::Workload,
+        };
         let loaded = machine::load_for(reader, machine, &all);
         Some(loaded.map_err(|error| format!("{}: {error}", self.name)))
     }

@@ -22,7 +22,7 @@ fn documents() -> Vec<Document> {
 fn session(document: &Document, effort: Effort, part: Option<usize>) -> Session<'_> {
     let mut trees = model::trees(document);
     trees.insert("host".to_owned(), Ok(json!({ "cores": 16 })));
-    trees.insert("option".to_owned(), Ok(json!({ "graph": null, "cores": "synthetic" })));
+    trees.insert("option".to_owned(), Ok(json!({ "graph": null, "cores": "executed" })));
     let abilities = ["two-cores", "paging"].map(|what| (what.to_owned(), Ok(())));
     Session::new(document, effort, part, trees, BTreeMap::from(abilities))
 }

@@ -85,7 +85,7 @@ pub fn collect(
 
 /// Verdicts on the claims that the model can show, and the runs behind them; claims about this host are left out.
 fn reproduced(document: &Document, effort: Effort, threads: usize) -> (Outcome, Vec<Run>) {
-    let options = Options { graph: None, cores: "synthetic" };
+    let options = Options { graph: None, cores: "executed" };
     let mut session = reproduce::session(document, effort, None, &options);
     let only_model: Known<()> = Err("the page is about the model".to_owned());
     session.abilities.values_mut().for_each(|ability| *ability = only_model.clone());

@@ -73,7 +73,7 @@ pub fn run(args: &SensitivityArgs) -> Result<()> {
     let variations = wanted(Variation::open(&document).map_err(Failure::new)?, &args.parameter)?;
     let selection = reproduce::part(&document, part)?;
     let effort = if args.quick { Effort::Quick } else { Effort::Full };
-    let options = Options { graph: None, cores: "synthetic" };
+    let options = Options { graph: None, cores: "executed" };
     let mut session = reproduce::session(&document, effort, selection, &options);
     // The model's parameters change no measurement of this host.
     let only_model = || Err("bands are of the model".to_owned());

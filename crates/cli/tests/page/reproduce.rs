@@ -17,7 +17,7 @@ fn reproduced(dir: &Path, paper: &str, part: &str) -> Value {
     let paper = PAPERS.iter().find(|known| known.name == paper).unwrap();
     let document = paper.document().unwrap();
     let selection = reproduce::part(&document, Some(part)).unwrap();
-    let options = Options { graph: None, cores: "synthetic" };
+    let options = Options { graph: None, cores: "executed" };
     let mut session = reproduce::session(&document, Effort::Quick, selection, &options);
     for ability in session.abilities.values_mut() {
         *ability = Err("the model alone".to_owned());

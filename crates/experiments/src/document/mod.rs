@@ -11,6 +11,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use rackmem_sim::exec::traffic::Stretch;
+
 use crate::Effort;
 use crate::bands::Bands;
 use crate::claims::{Claim, Relation};
@@ -165,7 +167,7 @@ pub struct Program {
     pub output: Output,
 }
 
-/// Form of a program's output.
+/// What is taken of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Output {
@@ -174,6 +176,21 @@ pub enum Output {
     Json,
     /// Lines `PASS name`, which become a list `passed`.
     Tests,
+    /// In place of its output, the traffic of its region of interest.
+    Region,
+    /// In place of its output, the traffic from there on in its steady state.
+    Steady,
+}
+
+impl Output {
+    /// The stretch whose traffic is taken, if that is.
+    pub fn stretch(self) -> Option<Stretch> {
+        match self {
+            Output::Region => Some(Stretch::Region),
+            Output::Steady => Some(Stretch::Steady),
+            Output::Json | Output::Tests => None,
+        }
+    }
 }
 
 /// How a claim is measured, or why it is not.
