@@ -7,8 +7,14 @@ use rackmem_sim::statistics::schema;
 use serde_json::Value;
 
 /// Programs, the machine and its nodes, and arguments of runs that together print all that they can.
-const RUNS: [(&str, &str, &str, &[&str]); 16] = [
+const RUNS: [(&str, &str, &str, &[&str]); 17] = [
     ("bitonic", "cache-integrated", "1", &["--n=16 --rounds=1"]),
+    (
+        "deoi_cache",
+        "deoi-cores",
+        "1",
+        &["load --host=10.0.0.2 --initial-bytes=8K --gets=20 --intervals=2 : deoi_cache serve"],
+    ),
     ("deoi_nic", "deoi-cores", "2", &["--rounds=1 --frames=30"]),
     ("fft", "cache-integrated", "1", &["--n=16 --rounds=1"]),
     ("kvstore", "sonuma", "2", &["--seconds=0.00001 --keys=100"]),
@@ -43,12 +49,14 @@ const RUNS: [(&str, &str, &str, &[&str]); 16] = [
     ("tsm_transfer", "pcie-ntb", "2", &["--bytes=64K"]),
 ];
 
-/// The line of JSON that the first node prints.
+/// The line of JSON that the first node prints. The program's name in the arguments stands for its file.
 fn printed(program: &str, machine: &str, nodes: &str, arguments: &str) -> Value {
     let file = format!("{}/../../programs/prebuilt/{program}.rv64", env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
     command.args(["sim", "exec", machine, "-n", nodes, "--", &file, "--json"]);
-    let output = command.args(arguments.split_whitespace()).output().unwrap();
+    let words = arguments.split_whitespace();
+    let words = words.map(|word| if word == program { file.as_str() } else { word });
+    let output = command.args(words).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let shown = || {
         let problems = String::from_utf8_lossy(&output.stderr).into_owned();

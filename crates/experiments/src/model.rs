@@ -44,15 +44,16 @@ fn as_json(report: &Report) -> Known<Json> {
 }
 
 fn execute(machine: &Machine, execution: &Execution) -> Known<Json> {
-    let name = execution.program.as_str();
-    let argv = [name.to_owned()].into_iter().chain(execution.arguments.iter().cloned());
-    let args: Vec<String> = argv.collect();
-    let job = Job { program: binary(name)?, args: &args, env: &[], nodes: execution.nodes };
+    let programs = execution.programs();
+    let mut jobs = Vec::new();
+    for (args, nodes) in &programs {
+        jobs.push(Job { program: binary(&args[0])?, args, env: &[], nodes: *nodes });
+    }
     if let Some(stretch) = execution.output.stretch() {
-        let report = traffic::measure(machine, &[job], stretch, exec::Options::default());
+        let report = traffic::measure(machine, &jobs, stretch, exec::Options::default());
         return as_json(&report.map_err(|error| error.to_string())?);
     }
-    let outcome = exec::run(machine, &[job], exec::Options::default());
+    let outcome = exec::run(machine, &jobs, exec::Options::default());
     let outcome = outcome.map_err(|error| error.to_string())?;
     let output = match (outcome.failed(), &execution.if_it_fails) {
         (Some(_), Some(instead)) => instead.clone(),

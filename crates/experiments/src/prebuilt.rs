@@ -7,8 +7,9 @@ macro_rules! prebuilt {
 }
 
 /// Names, and the bytes of static RV64GC programs.
-pub const PROGRAMS: [(&str, &[u8]); 19] = prebuilt![
+pub const PROGRAMS: [(&str, &[u8]); 20] = prebuilt![
     "bitonic",
+    "deoi_cache",
     "deoi_nic",
     "fft",
     "hello",

@@ -42,6 +42,8 @@ pub struct Execution {
     pub arguments: Vec<String>,
     /// Nodes that it runs on.
     pub nodes: u16,
+    /// Programs of the nodes after these, a node each: the name and the arguments.
+    pub beside: Vec<Vec<String>>,
     /// Way of progress on this host.
     pub progress: String,
     /// What stands for its output if it fails.
@@ -105,19 +107,30 @@ impl Run {
 }
 
 impl Execution {
+    /// All programs, those of the first nodes first: the words of each, its name first, and its nodes.
+    pub fn programs(&self) -> Vec<(Vec<String>, u16)> {
+        let first = [std::slice::from_ref(&self.program), &self.arguments].concat();
+        let beside = self.beside.iter().map(|words| (words.clone(), 1));
+        [(first, self.nodes)].into_iter().chain(beside).collect()
+    }
+
     fn new<'a>(program: &Program, world: &World<'a>, scope: &Scope<'a>) -> Outcome<Execution> {
-        let mut arguments = Vec::new();
-        for argument in &program.arguments {
-            arguments.extend(optional(argument, world, scope)?);
-        }
+        let words = |all: &[Template]| -> Outcome<Vec<String>> {
+            let mut words = Vec::new();
+            for word in all {
+                words.extend(optional(word, world, scope)?);
+            }
+            Ok(words)
+        };
         let nodes = world.value(&program.nodes, scope)?.number()?;
         if nodes < 1.0 || nodes > f64::from(u16::MAX) || nodes.fract() != 0.0 {
             return missing(format!("{nodes} is no number of nodes"));
         }
         Ok(Execution {
             program: world.text(&program.name, scope)?,
-            arguments,
+            arguments: words(&program.arguments)?,
             nodes: nodes as u16,
+            beside: program.beside.iter().map(|all| words(all)).collect::<Outcome<_>>()?,
             progress: world.text(&program.progress, scope)?,
             if_it_fails: program.if_it_fails.clone(),
             output: program.output,

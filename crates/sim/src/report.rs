@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::interconnect::{ExtensionReport, KeyValueReport};
+pub use crate::interconnect::ExtensionReport;
 pub use crate::rack::RackReport;
 pub use crate::recipe::Recipe;
 

@@ -7,8 +7,9 @@ use rackmem_sim::reference::instructions::{Agreement, compare};
 use rackmem_sim::reference::queueing::{identities, wait_for_one_of, wait_geo_d_1};
 
 /// A program, its arguments, and the least number of instructions that it has.
-const PROGRAMS: [(&str, &[&str], u64); 18] = [
+const PROGRAMS: [(&str, &[&str], u64); 19] = [
     ("bitonic", &[], 5_000),
+    ("deoi_cache", &[], 4_000),
     ("deoi_nic", &[], 4_000),
     ("fft", &[], 5_000),
     ("hello", &[], 5_000),

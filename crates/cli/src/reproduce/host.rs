@@ -87,7 +87,8 @@ fn execute(execution: &Execution, interrupt: &Interrupt) -> Result<String> {
     let cores = placement::cores();
     let is_packet = execution.progress == "packet";
     let progress = if is_packet { Progress::Packet } else { Progress::Inline };
-    let mut plan = Plan::new(execution.nodes);
+    let programs = execution.programs();
+    let mut plan = Plan::new(programs.iter().map(|&(_, nodes)| nodes).sum());
     // Daemons that poll have to stay away from programs; programs alone find their cores, and on a
     // busy host, too, better than if they were pinned.
     let (mut daemon_cores, mut process_cores) = (vec![], vec![]);
@@ -96,15 +97,15 @@ fn execute(execution: &Execution, interrupt: &Interrupt) -> Result<String> {
         (daemon_cores, process_cores) = (daemons.clone(), processes);
         plan = Plan { cores: daemons, spin: SPIN, together, ..plan };
     }
-    let program = format!(":{}", execution.program);
-    let command = [program].into_iter().chain(execution.arguments.iter().cloned());
+    let built_in = |(words, nodes): (Vec<String>, u16)| {
+        let name = format!(":{}", words[0]);
+        let command = [name].into_iter().chain(words.into_iter().skip(1));
+        Program { command: command.map(OsString::from).collect(), nodes }
+    };
     let rack = PrivateRack::start(&plan, interrupt)?;
     let job = Job {
         rack: rack.rack(),
-        programs: vec![Program {
-            command: command.map(OsString::from).collect(),
-            nodes: execution.nodes,
-        }],
+        programs: programs.into_iter().map(built_in).collect(),
         context_bytes: 0,
         progress,
         cores: process_cores,

@@ -146,6 +146,7 @@ impl Compiler<'_> {
             sheets: vec![],
             rows: vec![],
             heats: vec![],
+            chosen: raw.fitted,
             fitted: BTreeMap::new(),
             bands: Bands::default(),
         };
@@ -250,6 +251,10 @@ impl Compiler<'_> {
             all.map(|(path, value)| Ok((path.clone(), self.setting(value)?))).collect::<Result<_>>()
         };
         let program = raw.program.as_ref().map(|name| self.program(name, raw)).transpose()?;
+        if let (None, Some(words)) = (&program, raw.beside.first()) {
+            let what = "'beside' needs a 'program' on the nodes before";
+            return Err(self.error(Some(&words.span()), what));
+        }
         let number = |value: &Spanned<Value>| self.value(value.get_ref(), &value.span());
         Ok(RunTemplate {
             name: self.template(&raw.name)?,
@@ -265,15 +270,25 @@ impl Compiler<'_> {
         let one = Expr { at: 0, node: Node::Number(1.0) };
         let arguments: Result<_> = raw.arguments.iter().map(|text| self.template(text)).collect();
         let nodes = raw.nodes.as_ref().map(|nodes| self.value(nodes.get_ref(), &nodes.span()));
+        let beside: Result<_> = raw.beside.iter().map(|words| self.beside(words)).collect();
         let as_json = |value: &Value| serde_json::to_value(value).unwrap_or_default();
         Ok(Program {
             name: self.template(name)?,
             arguments: arguments?,
             nodes: nodes.unwrap_or(Ok(one))?,
+            beside: beside?,
             progress: self.optional(raw.progress.as_ref())?,
             if_it_fails: raw.if_it_fails.as_ref().map(as_json),
             output: raw.output,
         })
+    }
+
+    /// A program and its arguments.
+    fn beside(&self, words: &Spanned<Vec<Text>>) -> Result<Vec<Template>> {
+        if words.get_ref().is_empty() {
+            return Err(self.error(Some(&words.span()), "expected a program and its arguments"));
+        }
+        words.get_ref().iter().map(|word| self.template(word)).collect()
     }
 
     /// A setting of a machine: a text may have expressions in it.

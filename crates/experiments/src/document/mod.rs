@@ -72,6 +72,8 @@ pub struct Document {
     pub rows: Vec<Row>,
     /// Pictures of the loads of links.
     pub heats: Vec<Heat>,
+    /// Definitions of the file that were chosen with the values of claims in view, and these claims.
+    pub chosen: BTreeMap<String, Vec<String>>,
     /// The parameter that was chosen with the published value of a claim in view, by name of the claim.
     pub fitted: BTreeMap<String, String>,
     /// What other values of open parameters give.
@@ -159,6 +161,8 @@ pub struct Program {
     pub arguments: Vec<Template>,
     /// Nodes that it runs on.
     pub nodes: Expr,
+    /// Programs of the nodes after these, a node each: the name and the arguments.
+    pub beside: Vec<Vec<Template>>,
     /// Way of progress on this host: `inline` or `packet`.
     pub progress: Template,
     /// What stands for its output if it fails: that it does may be a result.

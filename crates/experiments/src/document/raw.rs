@@ -19,6 +19,9 @@ pub(super) struct File {
     pub title: String,
     #[serde(default)]
     pub machines: BTreeMap<String, String>,
+    /// Definitions that were chosen with the values of claims in view, and these claims.
+    #[serde(default)]
+    pub fitted: BTreeMap<String, Vec<String>>,
     #[serde(default)]
     pub options: Vec<String>,
     /// Texts that several claims share.
@@ -53,6 +56,8 @@ pub(super) struct Run {
     #[serde(default)]
     pub arguments: Vec<Text>,
     pub nodes: Option<Spanned<Value>>,
+    #[serde(default)]
+    pub beside: Vec<Spanned<Vec<Text>>>,
     pub progress: Option<Text>,
     pub if_it_fails: Option<Value>,
     #[serde(default)]

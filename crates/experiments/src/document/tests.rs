@@ -74,6 +74,25 @@ fn wrong_files_are_refused_in_one_line() {
             format!("{HEAD}[let]\na = {{ quick = 1 }}\n{PART}"),
             "mine.toml:4: expected a value, or { quick = ..., full = ... }",
         ),
+        (format!("{HEAD}[fitted]\nkeys = [\"mine/x\"]\n{PART}"), "fitted: there is no 'keys'"),
+        (
+            format!("{HEAD}[fitted]\nkeys = [\"mine/x\"]\n[let]\nkeys = 1\n{PART}"),
+            "fitted: keys: the paper has no claim 'mine/x'",
+        ),
+        (
+            format!("{HEAD}[run.x]\nname = \"x\"\nprogram = \"hello\"\nbeside = [[]]\n{PART}"),
+            "mine.toml:6: expected a program and its arguments",
+        ),
+        (
+            format!("{HEAD}[run.x]\nname = \"x\"\nbeside = [[\"hello\"]]\n{PART}"),
+            "mine.toml:5: 'beside' needs a 'program' on the nodes before",
+        ),
+        (
+            format!(
+                "{HEAD}[run.x]\nname = \"x\"\nprogram = \"hello\"\nbeside = [[\"{{none_such}}\"]]\n{PART}"
+            ),
+            "there is no 'none_such'",
+        ),
         (
             format!("{HEAD}[let]\n\"a b\" = 1\n{PART}"),
             "mine.toml:4: 'a b' is not a name with parameters",

@@ -270,7 +270,8 @@ fn expressions(definition: &Definition) -> Vec<&Expr> {
             all.extend(&run.cost);
             if let Some(program) = &run.program {
                 all.extend(program.name.expressions());
-                all.extend(program.arguments.iter().flat_map(Template::expressions));
+                let words = program.arguments.iter().chain(program.beside.iter().flatten());
+                all.extend(words.flat_map(Template::expressions));
                 all.extend(program.progress.expressions());
                 all.push(&program.nodes);
             }

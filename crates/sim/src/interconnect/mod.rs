@@ -18,7 +18,7 @@
 //! | `packet` | packets, accesses, and the layers that their time is accounted to |
 //! | `cores` | cores as software sees them: operations, each of which takes its time |
 //! | `qpair`, `channel` | the connections of a node, as Thunder has them, and what serves them |
-//! | `workload` | the experiments: random reads, a card's bandwidth and latency, queue pairs, a key-value cache |
+//! | `workload` | the experiments: random reads, a card's bandwidth and latency, queue pairs |
 //! | `time` | picoseconds, clocks |
 //!
 //! State machines are those of `rackmem_rmc`: [`rackmem_rmc::link`], [`rackmem_rmc::amt`],
@@ -72,5 +72,5 @@ pub use packet::{Access, Channel, Packet};
 pub use platform::{Platform, Upcall};
 pub use qpair::{EndPoint, QueuePairs, Refused};
 pub use rackmem_rmc::imt::LINES as INTERRUPT_LINES;
-pub use report::{ExtensionReport, KeyValueReport};
+pub use report::ExtensionReport;
 pub use run::run;

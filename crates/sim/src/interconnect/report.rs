@@ -29,29 +29,6 @@ pub struct ExtensionReport {
     pub core_utilisation: Vec<f64>,
     /// Reads that ended with a bus error.
     pub failed: u64,
-    /// A key-value cache.
-    pub key_value: Option<KeyValueReport>,
-}
-
-/// A key-value cache.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct KeyValueReport {
-    /// Requests for items, after the warm-up.
-    pub gets_per_second: f64,
-    /// The same by interval.
-    pub per_second: Vec<f64>,
-    /// Share of them that the cache had.
-    pub hit_ratio: f64,
-    /// Items that were dropped, for each request.
-    pub evictions_per_get: f64,
-    /// Moment at which the memory was full, as a share of the measured requests; `None` if it never was.
-    pub full_at: Option<f64>,
-    /// A read of local memory, as measured on this machine.
-    pub local_read_ns: f64,
-    /// A read of borrowed memory, likewise.
-    pub remote_read_ns: f64,
-    /// A request and its answer, likewise, without the server's work on it.
-    pub network_ns: f64,
 }
 
 impl ExtensionReport {

@@ -5,21 +5,14 @@ use std::time::Instant;
 use super::packet::LAYER_NAMES;
 use super::platform::Platform;
 use super::report::{ExtensionReport, stats};
-use super::workload::key_value::{KeyValue, Times};
 use super::workload::{PingPong, QueuePair, Rdma, Reads, Receive, Send, Workload};
 use crate::machine::Machine;
-use crate::machine::spec::{ExperimentKind, Place};
+use crate::machine::spec::ExperimentKind;
 use crate::report::{Report, Stage};
 use crate::run::{Options, RunError};
 
 /// Events after which a run that has not come to its end is given up.
 const MOST_EVENTS: u64 = 2_000_000_000;
-
-/// Messages that are exchanged to measure the time of the network.
-const MESSAGES: u64 = 200;
-
-/// Bytes of a request, or of an answer without a value.
-const REQUEST_BYTES: u32 = 64;
 
 /// Events between two reports of progress.
 const EVENTS_PER_REPORT: u64 = 1 << 16;
@@ -40,7 +33,6 @@ pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError>
         ExperimentKind::NicReceive => drive(machine, options, Receive::new(machine)),
         ExperimentKind::NicPingPong => drive(machine, options, PingPong::new(machine)),
         ExperimentKind::Rdma => drive(machine, options, Rdma::new(machine)),
-        ExperimentKind::KeyValue => key_value(machine, options),
         ExperimentKind::QpairPingPong | ExperimentKind::QpairStream => {
             drive(machine, options, QueuePair::new(machine))
         }
@@ -86,58 +78,6 @@ fn drive(
         converged: true,
         breakdown: if extension.layers_ns.is_some() { stages.map(stage).collect() } else { vec![] },
         stats: stats(&platform),
-        extension: Some(extension),
-        ..Report::default()
-    })
-}
-
-fn with(machine: &Machine, kind: ExperimentKind, place: Place, bytes: u32) -> Machine {
-    let mut other = machine.clone();
-    other.experiment.kind = kind;
-    other.experiment.place = place;
-    other.experiment.message_bytes = bytes;
-    other
-}
-
-/// Measures what the queue model needs, then runs it.
-fn key_value(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError> {
-    let read = |place| {
-        let machine = with(machine, ExperimentKind::Reads, place, 0);
-        let report = drive(&machine, options, Reads::new(&machine))?;
-        Ok(report.extension.and_then(|report| report.latency_ns).unwrap_or_default())
-    };
-    let nic = &machine.nic;
-    let segment = nic.mtu - nic.header_bytes;
-    let value = machine.kv.value_bytes;
-    let message = |bytes: u32| {
-        let mut machine = with(machine, ExperimentKind::NicPingPong, Place::Local, bytes);
-        machine.nic.coalesce_frames = machine.kv.coalesce_frames;
-        (machine.experiment.warm_up, machine.experiment.count) = (10, MESSAGES);
-        let report = drive(&machine, options, PingPong::new(&machine))?;
-        Ok(report.extension.and_then(|report| report.latency_ns).unwrap_or_default())
-    };
-    // Packets after the first one of a long value follow each other on the wire and through the stack.
-    let more = f64::from(value.div_ceil(segment).max(1) - 1);
-    let wire_ns = f64::from((nic.mtu + nic.frame_bytes) * 8) / nic.gbps;
-    let round_trip =
-        message(REQUEST_BYTES)? + message(value.min(segment))? + more * wire_ns.max(nic.send_ns);
-    let soc = &machine.soc;
-    let copy = soc.copy_ns_per_kb * f64::from(value) / 1024.0;
-    let stack_ns =
-        soc.interrupt_ns + nic.receive_ns + soc.wake_ns + 2.0 * soc.call_ns + nic.send_ns + copy;
-    let times = Times {
-        local_ns: read(Place::Local)?,
-        remote_ns: read(Place::Remote)?,
-        network_ns: (round_trip - stack_ns).max(0.0),
-        stack_ns,
-    };
-    let measured = KeyValue::new(machine, times).run();
-    let seconds = machine.kv.requests as f64 / measured.gets_per_second;
-    let extension = ExtensionReport { key_value: Some(measured), ..ExtensionReport::default() };
-    Ok(Report {
-        machine: machine.name.clone(),
-        cycles: (seconds * 1e9 * machine.clock_ghz) as u64,
-        converged: true,
         extension: Some(extension),
         ..Report::default()
     })

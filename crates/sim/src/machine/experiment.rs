@@ -1,5 +1,5 @@
 //! Uses of nodes with an extended on-chip interconnect, as a machine file describes them: a network
-//! interface card, a key-value cache, queue pairs, and the choice which of these is measured.
+//! interface card, queue pairs, and the choice which of these is measured.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,41 +48,6 @@ section! {
         ack_ns: f64 = 2_000.0,
         /// Driver: a packet that has been sent is taken from the ring.
         reclaim_ns: f64 = 500.0,
-    }
-}
-
-section! {
-    /// A key-value cache in front of a database.
-    pub struct KvSpec {
-        /// Local memory for values.
-        local_bytes: u64 = 1 << 30,
-        /// Borrowed memory for values.
-        remote_bytes: u64 = 512 << 20,
-        /// Size of every value.
-        value_bytes: u32 = 512,
-        /// Bytes that are kept of an item beside its value.
-        item_bytes: u32 = 128,
-        /// Items that are asked for, all with the same probability.
-        keys: u64 = 2 << 20,
-        /// Time of the database for an item, in microseconds.
-        database_us: f64 = 100.0,
-        /// Connections that ask, each for one item at a time.
-        connections: u32 = 1,
-        /// Server: from a request to its answer, without memory and network.
-        command_ns: f64 = 20_000.0,
-        /// Server: evicting an item.
-        evict_ns: f64 = 10_000.0,
-        /// Reads of memory that depend on each other before a value is found.
-        dependent_reads: u32 = 4,
-        /// Frames after which the card of the cache's node interrupts; for others it is
-        /// `nic.coalesce_frames`.
-        coalesce_frames: u32 = 1,
-        /// Requests before the additional memory is there.
-        warm_up: u64 = 0,
-        /// Requests that are measured.
-        requests: u64 = 200_000,
-        /// Intervals that the measured requests are divided into.
-        intervals: u32 = 20,
     }
 }
 
@@ -166,8 +131,6 @@ pub enum ExperimentKind {
     NicReceive,
     /// Messages to and fro through a network interface card.
     NicPingPong,
-    /// A key-value cache.
-    KeyValue,
     /// Blocks of borrowed memory that a channel copies.
     Rdma,
     /// Messages from node to node by the queue pair channel, to and fro.

@@ -120,8 +120,6 @@ section! {
         port_ns: f64 = 70.0,
         /// An access to a device's register, at the device.
         register_ns: f64 = 20.0,
-        /// Lines that a core fetches at the same time when it goes through a buffer.
-        line_fills: u32 = 2,
         /// Entering and leaving a system call.
         call_ns: f64 = 500.0,
         /// Entering and leaving an interrupt handler.

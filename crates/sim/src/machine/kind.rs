@@ -59,7 +59,7 @@ impl Kind {
                 "workload",
                 "run",
             ],
-            Kind::Soc => &["extension", "soc", "dram", "nic", "qpair", "kv", "experiment"],
+            Kind::Soc => &["extension", "soc", "dram", "nic", "qpair", "experiment"],
             Kind::Torus => &["network", "rack", "node", "traffic", "workload", "run"],
             Kind::Memory => &["memory", "dram"],
         }

@@ -59,7 +59,7 @@ const LINKED: &[&str] = &["edge", "per-tile", "split", "numa", "uncached"];
 /// Those with RMCs of whatever kind.
 const RMCS: &[&str] = &["edge", "per-tile", "split", "numa", "uncached", "sonuma"];
 /// Experiments that use a network interface card.
-const CARDS: &[&str] = &["nic-send", "nic-receive", "nic-ping-pong", "key-value"];
+const CARDS: &[&str] = &["nic-send", "nic-receive", "nic-ping-pong"];
 /// Experiments that send messages by the queue pair channel; another one has it copy blocks.
 const CHANNELS: &[&str] = &["qpair-ping-pong", "qpair-stream"];
 
@@ -200,9 +200,8 @@ const NEEDS: &[Need] = &[
     one_of(&["traffic.outstanding"], "traffic.loop", &["closed"]),
     one_of(&["traffic.offered_gbps"], "traffic.loop", &["open"]),
     // -- nodes with an extended interconnect
-    one_of(&["experiment.footprint_bytes"], "experiment.kind", &["reads", "key-value"]),
+    one_of(&["experiment.footprint_bytes"], "experiment.kind", &["reads"]),
     one_of(&["nic"], "experiment.kind", CARDS),
-    one_of(&["kv"], "experiment.kind", &["key-value"]),
     one_of(&["qpair"], "experiment.kind", &["qpair-ping-pong", "qpair-stream", "rdma"]),
     one_of(
         &[

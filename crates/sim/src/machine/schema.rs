@@ -63,7 +63,8 @@ const GONE: [(&str, &str); 3] = [
 ];
 
 /// Values that there were once.
-const GONE_VALUES: [(&str, &str, &str); 2] = [
+const GONE_VALUES: [(&str, &str, &str); 3] = [
+    ("experiment.kind", "key-value", "is gone; execute deoi_cache on deoi-cores"),
     ("network.remote", "torus", "is gone; set kind = \"torus\""),
     ("network.remote", "extension", "is gone; set kind = \"soc\""),
 ];

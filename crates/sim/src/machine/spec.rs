@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::dram::{DramGrade, DramMapping, DramPagePolicy, DramScheduler, DramSpec};
 pub use super::experiment::{
-    Buffers, ExperimentKind, ExperimentSpec, KvSpec, NicSpec, Place, QpairSpec, Translation,
+    Buffers, ExperimentKind, ExperimentSpec, NicSpec, Place, QpairSpec, Translation,
 };
 pub use super::extension::{ExtensionSpec, LineCode, LinkTopology, SocSpec};
 pub use super::kind::Kind;
@@ -83,8 +83,6 @@ section! {
         nic: NicSpec,
         /// The queue pair channel of such a module.
         qpair: QpairSpec,
-        /// A key-value cache on such a node.
-        kv: KvSpec,
         /// The measurement on such nodes.
         experiment: ExperimentSpec,
         /// The work of the cores: a microbenchmark or a program.

@@ -54,7 +54,7 @@ fn the_file_of_the_first_machine_with_a_part_names_its_every_key() {
             "l2" | "scratchpad" => integrated,
             "window" => text("pcie-ntb"),
             "prefetch" => text("tsm-sim"),
-            "extension" | "soc" | "nic" | "kv" | "experiment" => text("deoi"),
+            "extension" | "soc" | "nic" | "experiment" => text("deoi"),
             "qpair" => text("thunder"),
             _ => chip,
         };

@@ -12,9 +12,6 @@ const MAX_NODES: u16 = 64;
 /// Cores of a node.
 const MAX_CORES: u16 = 64;
 
-/// Items that a key-value cache is asked for: each takes a word or two of the host's memory.
-const MAX_KEYS: u64 = 1 << 28;
-
 /// Connections of the queue pair channel (TSM §4.2: up to 64k).
 const MAX_CONNECTIONS: u32 = 1 << 16;
 
@@ -92,7 +89,6 @@ fn node(machine: &Machine) -> Checked {
     })?;
     positive("soc.core_mhz", soc.core_mhz)?;
     at_least("soc.line_bytes", soc.line_bytes.into(), 1)?;
-    at_least("soc.line_fills", soc.line_fills.into(), 1)?;
     for (key, value) in [
         ("soc.port_ns", soc.port_ns),
         ("soc.register_ns", soc.register_ns),
@@ -163,34 +159,13 @@ pub(super) fn queue_pairs(machine: &Machine) -> Checked {
 }
 
 fn experiment(machine: &Machine) -> Checked {
-    let (experiment, kv) = (&machine.experiment, &machine.kv);
+    let experiment = &machine.experiment;
     at_least("experiment.count", experiment.count, 1)?;
-    let needs_bytes = !matches!(experiment.kind, ExperimentKind::Reads | ExperimentKind::KeyValue);
+    let needs_bytes = experiment.kind != ExperimentKind::Reads;
     at_least("experiment.message_bytes", experiment.message_bytes.into(), needs_bytes.into())?;
     let line = machine.soc.line_bytes.into();
     at_least("experiment.footprint_bytes", experiment.footprint_bytes, line)?;
     require(experiment.footprint_bytes <= 1 << 30, "experiment.footprint_bytes", || {
         format!("is {}, must be at most 1 GB: a node's memory", experiment.footprint_bytes)
-    })?;
-    let item = u64::from(kv.value_bytes.saturating_add(kv.item_bytes));
-    at_least("kv.value_bytes", item, 1)?;
-    at_least("kv.local_bytes", kv.local_bytes, item)?;
-    require((1..=MAX_KEYS).contains(&kv.keys), "kv.keys", || {
-        format!("is {}, must be 1 to {MAX_KEYS}", kv.keys)
-    })?;
-    let items = kv.local_bytes.saturating_add(kv.remote_bytes) / item;
-    require(items <= MAX_KEYS, "kv.remote_bytes", || {
-        format!("{items} items of {item} bytes, must be at most {MAX_KEYS}")
-    })?;
-    at_least("kv.connections", kv.connections.into(), 1)?;
-    at_least("kv.coalesce_frames", kv.coalesce_frames.into(), 1)?;
-    at_least("kv.requests", kv.requests, kv.intervals.max(1).into())?;
-    for (key, value) in [
-        ("kv.database_us", kv.database_us),
-        ("kv.command_ns", kv.command_ns),
-        ("kv.evict_ns", kv.evict_ns),
-    ] {
-        not_negative(key, value)?;
-    }
-    Ok(())
+    })
 }

@@ -7,6 +7,7 @@ use rackmem_sim::machine::{self, Machine, Override};
 
 mod answers;
 mod borrowed;
+mod cache;
 mod card;
 mod checkpoints;
 mod contexts;

@@ -3,7 +3,6 @@
 //! data, connections are isolated.
 
 mod addresses;
-mod cache;
 mod faults;
 mod interrupts;
 mod layers;

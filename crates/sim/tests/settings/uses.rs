@@ -155,16 +155,6 @@ pub const USES: &[One] = &[
         "deoi",
         &[("experiment.kind", "rdma"), ("experiment.count", "60"), ("experiment.warm_up", "10")],
     ),
-    workload(
-        "deoi",
-        &[
-            ("experiment.kind", "key-value"),
-            ("kv.requests", "2000"),
-            ("kv.warm_up", "100"),
-            ("kv.local_bytes", "100K"),
-            ("kv.remote_bytes", "100K"),
-        ],
-    ),
     workload("thunder", &[("experiment.count", "60"), ("experiment.warm_up", "10")]),
     workload("thunder", &[("qpair.buffers", "cached"), SHORT[0], SHORT[1]]),
     workload(

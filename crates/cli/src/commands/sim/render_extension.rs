@@ -2,7 +2,7 @@
 
 use rackmem_sim::machine::Machine;
 use rackmem_sim::machine::spec::{ExperimentKind, Place};
-use rackmem_sim::report::{ExtensionReport, KeyValueReport, Report};
+use rackmem_sim::report::{ExtensionReport, Report};
 
 use crate::console::{Align, Table};
 
@@ -14,8 +14,7 @@ pub(super) fn report(
 ) -> Vec<String> {
     let figures = [latency(extension), bandwidth(extension), cores(extension)].concat();
     let head = what(machine) + &figures;
-    let cache = extension.key_value.as_ref().map(key_value);
-    [Some(head), layers(machine, report), cache, faults(report)].into_iter().flatten().collect()
+    [Some(head), layers(machine, report), faults(report)].into_iter().flatten().collect()
 }
 
 fn what(machine: &Machine) -> String {
@@ -32,7 +31,6 @@ fn what(machine: &Machine) -> String {
         ExperimentKind::NicSend => format!("sending through {place} card, calls of {bytes} B"),
         ExperimentKind::NicReceive => format!("receiving through {place} card, calls of {bytes} B"),
         ExperimentKind::NicPingPong => format!("messages of {bytes} B through {place} card"),
-        ExperimentKind::KeyValue => "a key-value cache in local and borrowed memory".to_owned(),
         ExperimentKind::Rdma => format!("copies of {bytes} B of borrowed memory"),
         ExperimentKind::QpairPingPong => format!("messages of {bytes} B by a queue pair"),
         ExperimentKind::QpairStream => format!("a stream of messages of {bytes} B by a queue pair"),
@@ -80,23 +78,6 @@ fn layers(machine: &Machine, report: &Report) -> Option<String> {
         ]);
     }
     Some(table.render())
-}
-
-fn key_value(report: &KeyValueReport) -> String {
-    let full = match report.full_at {
-        Some(at) => format!("full after {:.0} % of the run", at * 100.0),
-        None => "never full".to_owned(),
-    };
-    format!(
-        "GET: {:.0} a second, {:.1} % hits, {:.3} evictions each; memory {full}\n\
-         measured on this machine: local read {:.0} ns, borrowed read {:.0} ns, network {:.1} us\n",
-        report.gets_per_second,
-        report.hit_ratio * 100.0,
-        report.evictions_per_get,
-        report.local_read_ns,
-        report.remote_read_ns,
-        report.network_ns / 1000.0
-    )
 }
 
 /// Counts of faults on links and in tables, if there are any.

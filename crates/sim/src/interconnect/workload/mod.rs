@@ -1,6 +1,5 @@
 //! Workloads of nodes: the experiments of the papers.
 
-pub(super) mod key_value;
 mod ping_pong;
 mod queue_pair;
 mod rdma;

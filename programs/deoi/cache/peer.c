@@ -1,0 +1,110 @@
+#define _DEFAULT_SOURCE
+#include "peer.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../program.h"
+
+enum { READ_BYTES = 16 << 10, RETRY_NS = 50000, MILLISECOND = 1000000, SECOND = 1000000000 };
+
+uint64_t peer_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
+}
+
+bool peer_failed(const cache_settings *set, const char *what)
+{
+    program_failed(CACHE_NAME, "the server at %s:%" PRIu64 ": %s", set->host, set->port, what);
+    return false;
+}
+
+/* One try; errno says why it is in vain. */
+static bool try_to_connect(cache_peer *p, const struct sockaddr_in *server)
+{
+    int one = 1;
+    p->fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (p->fd < 0)
+        return false;
+    if (connect(p->fd, (const struct sockaddr *)server, sizeof *server) == 0)
+        return setsockopt(p->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) == 0;
+    int why = errno;
+    close(p->fd);
+    errno = why;
+    return false;
+}
+
+bool peer_connect(cache_peer *p, const cache_settings *set)
+{
+    struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons((uint16_t)set->port)};
+    *p = (cache_peer){.set = set};
+    if (inet_pton(AF_INET, set->host, &server.sin_addr) != 1) {
+        program_failed(CACHE_NAME, "--host: expected an IPv4 address, found '%s'", set->host);
+        return false;
+    }
+    const struct timespec pause = {.tv_nsec = RETRY_NS};
+    uint64_t end_ns = peer_now_ns() + set->wait_ms * MILLISECOND;
+    while (!try_to_connect(p, &server)) {
+        if (errno != ECONNREFUSED || peer_now_ns() >= end_ns)
+            return peer_failed(set, strerror(errno));
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
+bool peer_send(cache_peer *p)
+{
+    while (p->out.begin < p->out.end) {
+        ssize_t sent = send(p->fd, p->out.at + p->out.begin, p->out.end - p->out.begin, MSG_NOSIGNAL);
+        if (sent < 0)
+            return peer_failed(p->set, strerror(errno));
+        p->out.begin += (size_t)sent;
+    }
+    return true;
+}
+
+bool peer_receive(cache_peer *p)
+{
+    if (!bytes_room(&p->in, READ_BYTES))
+        return peer_failed(p->set, "no memory for its answer");
+    ssize_t got = read(p->fd, p->in.at + p->in.end, p->in.room - p->in.end);
+    if (got <= 0)
+        return peer_failed(p->set, got == 0 ? "it has closed the connection" : strerror(errno));
+    p->in.end += (size_t)got;
+    return true;
+}
+
+bool peer_take(cache_peer *p, resp_answer *a, bool *is_whole)
+{
+    char text[128];
+    resp_state state = resp_take_answer(&p->in, a);
+    *is_whole = state == RESP_WHOLE;
+    if (state == RESP_WRONG)
+        return peer_failed(p->set, "its answer is not of Redis' protocol");
+    if (state == RESP_PARTIAL || a->kind != '-')
+        return true;
+    snprintf(text, sizeof text, "%.*s", a->text.bytes < 100 ? (int)a->text.bytes : 100, a->text.at);
+    return peer_failed(p->set, text);
+}
+
+bool peer_wait(cache_peer *p, resp_answer *a)
+{
+    bool is_whole;
+    for (;;) {
+        if (!peer_take(p, a, &is_whole))
+            return false;
+        if (is_whole)
+            return true;
+        if (!peer_receive(p))
+            return false;
+    }
+}
