@@ -109,6 +109,11 @@ fn sockets_move_parts_of_what_a_call_asks_for_as_in_qemu() {
 }
 
 #[test]
+fn calls_that_wait_keep_to_their_files() {
+    prints_the_same("replaced", &[]);
+}
+
+#[test]
 fn timers() {
     prints_the_same("timers", &[]);
     prints_the_same("timers", &["end"]);

@@ -136,7 +136,7 @@ impl Files {
     /// `getsockname`.
     pub(super) fn own_address(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, to, length_at, ..] = context.args();
-        let (number, _) = self.socket_number(descriptor)?;
+        let (number, _) = self.socket_number(context, descriptor)?;
         let bytes = self.local_bytes(number)?;
         write(context, &bytes, (to, length_at))
     }
@@ -144,7 +144,7 @@ impl Files {
     /// `getpeername`.
     pub(super) fn other_address(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, to, length_at, ..] = context.args();
-        let (number, _) = self.socket_number(descriptor)?;
+        let (number, _) = self.socket_number(context, descriptor)?;
         let bytes = self.remote_bytes(number)?;
         write(context, &bytes, (to, length_at))
     }

@@ -11,7 +11,7 @@ impl Files {
     /// Gives a socket an address of the node, or the name of a file that is made.
     pub(super) fn bind(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, at, length, ..] = context.args();
-        let (number, _) = self.socket_number(descriptor)?;
+        let (number, _) = self.socket_number(context, descriptor)?;
         let given = addresses::given(context, at, length)?;
         let socket = self.network().socket(number)?;
         let is_bound = socket.local.is_some() || socket.name.is_some();
@@ -61,8 +61,13 @@ impl Files {
     }
 
     /// Has a socket take connections.
-    pub(super) fn listen(&mut self, descriptor: u64, backlog: u64) -> Result {
-        let (number, _) = self.socket_number(descriptor)?;
+    pub(super) fn listen(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        backlog: u64,
+    ) -> Result {
+        let (number, _) = self.socket_number(context, descriptor)?;
         self.network().listen(number, backlog as u32).map(|()| 0)
     }
 
@@ -72,7 +77,7 @@ impl Files {
         if flags as u32 as u64 & !(NONBLOCK | CLOEXEC) != 0 {
             return Err(Errno::INVAL);
         }
-        let (number, waits) = self.socket_number(descriptor)?;
+        let (number, waits) = self.socket_number(context, descriptor)?;
         let limit_ns = self.network().socket(number)?.settings.receive_ns;
         if self.table.room() == 0 {
             return Err(Errno::MFILE);
@@ -94,7 +99,7 @@ impl Files {
     /// Asks for a connection, or for what has become of it.
     pub(super) fn connect(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, at, length, ..] = context.args();
-        let (number, waits) = self.socket_number(descriptor)?;
+        let (number, waits) = self.socket_number(context, descriptor)?;
         let given = addresses::given(context, at, length)?;
         let socket = self.network().socket(number)?;
         let family = socket.family;
@@ -183,8 +188,13 @@ impl Files {
     }
 
     /// `shutdown`.
-    pub(super) fn shut_down(&mut self, descriptor: u64, how: u64) -> Result {
-        let (number, _) = self.socket_number(descriptor)?;
+    pub(super) fn shut_down(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        how: u64,
+    ) -> Result {
+        let (number, _) = self.socket_number(context, descriptor)?;
         let (reads, writes) = match how as u32 {
             0 => (true, false),
             1 => (false, true),

@@ -30,7 +30,7 @@ impl Files {
         pieces: &[(u64, u64)],
         flags: u64,
     ) -> Result {
-        self.socket_number(descriptor)?;
+        self.socket_number(context, descriptor)?;
         if flags & OUT_OF_BAND != 0 {
             return Err(Errno::OPNOTSUPP);
         }
@@ -47,7 +47,7 @@ impl Files {
         pieces: &[(u64, u64)],
         flags: u64,
     ) -> Result {
-        let (number, _) = self.socket_number(descriptor)?;
+        let (number, _) = self.socket_number(context, descriptor)?;
         if flags & OUT_OF_BAND != 0 {
             return Err(Errno::INVAL);
         }
@@ -65,8 +65,13 @@ impl Files {
     }
 
     /// That a message may have an address: TCP ignores it.
-    fn check_address(&mut self, descriptor: u64, has_address: bool) -> Result<()> {
-        let (number, _) = self.socket_number(descriptor)?;
+    fn check_address(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        has_address: bool,
+    ) -> Result<()> {
+        let (number, _) = self.socket_number(context, descriptor)?;
         let socket = self.network().socket(number)?;
         match (&socket.state, socket.family) {
             (State::Stream { .. }, Family::Unix) if has_address => Err(Errno::ISCONN),
@@ -76,8 +81,8 @@ impl Files {
     }
 
     /// The name that a receiver is told: TCP has none, and a Unix socket that of the other end.
-    fn sender(&mut self, descriptor: u64) -> Result<Vec<u8>> {
-        let (number, _) = self.socket_number(descriptor)?;
+    fn sender(&mut self, context: &mut Context<'_>, descriptor: u64) -> Result<Vec<u8>> {
+        let (number, _) = self.socket_number(context, descriptor)?;
         match self.network().socket(number)?.state {
             State::Stream { remote: Place::Unix(_), peer: Some(_), .. } => {
                 self.remote_bytes(number)
@@ -89,7 +94,7 @@ impl Files {
     /// `sendto`.
     pub(super) fn send_to(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, start, length, flags, address, _] = context.args();
-        self.check_address(descriptor, address != 0)?;
+        self.check_address(context, descriptor, address != 0)?;
         self.send(context, descriptor, &[(start, length)], flags)
     }
 
@@ -98,7 +103,7 @@ impl Files {
         let [descriptor, start, length, flags, address, length_at] = context.args();
         let count = self.receive(context, descriptor, &[(start, length)], flags)?;
         if address != 0 {
-            let sender = self.sender(descriptor)?;
+            let sender = self.sender(context, descriptor)?;
             addresses::write(context, &sender, (address, length_at))?;
         }
         Ok(count)
@@ -107,10 +112,10 @@ impl Files {
     /// `sendmsg`.
     pub(super) fn send_message(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, message, flags, ..] = context.args();
-        let (number, _) = self.socket_number(descriptor)?;
+        let (number, _) = self.socket_number(context, descriptor)?;
         let has_name = context.read_u64(message.wrapping_add(NAME))? != 0
             && context.read_u32(message.wrapping_add(NAME_LENGTH))? != 0;
-        self.check_address(descriptor, has_name)?;
+        self.check_address(context, descriptor, has_name)?;
         let pieces = message_pieces(context, message)?;
         if self.network().socket(number)?.family == Family::Unix {
             check_control(context, message)?;
@@ -121,12 +126,12 @@ impl Files {
     /// `recvmsg`.
     pub(super) fn receive_message(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, message, flags, ..] = context.args();
-        self.socket_number(descriptor)?;
+        self.socket_number(context, descriptor)?;
         let pieces = message_pieces(context, message)?;
         let count = self.receive(context, descriptor, &pieces, flags)?;
         let name = context.read_u64(message.wrapping_add(NAME))?;
         if name != 0 {
-            let sender = self.sender(descriptor)?;
+            let sender = self.sender(context, descriptor)?;
             addresses::write(context, &sender, (name, message.wrapping_add(NAME_LENGTH)))?;
         }
         context.write_words(message.wrapping_add(CONTROL_LENGTH), &[0])?;

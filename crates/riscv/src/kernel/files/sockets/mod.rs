@@ -91,11 +91,11 @@ impl Files {
             number::SOCKET => self.new_socket(a0, a1, a2),
             number::SOCKETPAIR => self.new_pair(context),
             number::BIND => self.bind(context),
-            number::LISTEN => self.listen(a0, a1),
+            number::LISTEN => self.listen(context, a0, a1),
             number::ACCEPT => self.accept(context, 0),
             number::ACCEPT4 => self.accept(context, a3),
             number::CONNECT => self.connect(context),
-            number::SHUTDOWN => self.shut_down(a0, a1),
+            number::SHUTDOWN => self.shut_down(context, a0, a1),
             number::GETSOCKNAME => self.own_address(context),
             number::GETPEERNAME => self.other_address(context),
             number::SENDTO => self.send_to(context),
@@ -109,8 +109,9 @@ impl Files {
     }
 
     /// The socket of a descriptor, and whether calls on it wait.
-    fn socket_number(&mut self, descriptor: u64) -> Result<(u32, bool)> {
-        let OpenFile { open, flags, .. } = self.table.file(descriptor)?;
+    fn socket_number(&mut self, context: &mut Context<'_>, descriptor: u64) -> Result<(u32, bool)> {
+        let file = self.named(context, descriptor)?;
+        let OpenFile { open, flags, .. } = self.table.by_number(file)?;
         match open {
             Open::Socket(number) => Ok((*number, *flags & NONBLOCK == 0)),
             _ => Err(Errno::NOTSOCK),

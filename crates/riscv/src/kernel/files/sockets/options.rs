@@ -127,7 +127,7 @@ impl Files {
     /// `getsockopt`.
     pub(super) fn option(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, level, name, to, length_at, _] = context.args();
-        let (number, _) = self.socket_number(descriptor)?;
+        let (number, _) = self.socket_number(context, descriptor)?;
         let (level, name) = (level as u32, name as u32);
         let room = context.read_u32(length_at)? as i32;
         let room = usize::try_from(room).map_err(|_| Errno::INVAL)?;
@@ -149,7 +149,7 @@ impl Files {
     /// `setsockopt`.
     pub(super) fn set_option(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, level, name, at, length, _] = context.args();
-        let (number, _) = self.socket_number(descriptor)?;
+        let (number, _) = self.socket_number(context, descriptor)?;
         let (level, name) = (level as u32, name as u32);
         let needed = match (level, name) {
             (SOCKET, SO_RCVTIMEO | SO_SNDTIMEO) => 16,

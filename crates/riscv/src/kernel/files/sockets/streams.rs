@@ -96,7 +96,7 @@ impl Files {
         pieces: &[(u64, u64)],
         reading: Reading,
     ) -> Result {
-        let (number, waits) = self.socket_number(descriptor)?;
+        let (number, waits) = self.socket_number(context, descriptor)?;
         let Reading { keeps, awaits_all, .. } = reading;
         let waits = waits && reading.waits;
         let (awaits_all, wanted) = (awaits_all && waits, length(pieces));
@@ -157,7 +157,7 @@ impl Files {
         pieces: &[(u64, u64)],
         writing: Writing,
     ) -> Result {
-        let (number, waits) = self.socket_number(descriptor)?;
+        let (number, waits) = self.socket_number(context, descriptor)?;
         let socket = (number, waits && writing.waits);
         let wanted = length(pieces);
         loop {
