@@ -1,8 +1,8 @@
 //! Stream sockets of a program, and what they tell those of other nodes of a run.
 //!
-//! Two ends of a connection talk by [`Segment`]s only. Those for the node itself arrive at once; a driver carries the
-//! others: it takes them by [`Kernel::take_segments`], and gives them to the other node's [`Kernel::deliver`]. From one
-//! node to another it keeps their order and loses none.
+//! Two ends of a connection talk by [`Segment`]s only, each with the connection's number. Those for the node itself
+//! arrive at once; a driver carries the others: it takes them by [`Kernel::take_segments`], and gives them to the other
+//! node's [`Kernel::deliver`]. From one node to another it keeps their order and loses none.
 
 mod bound;
 mod end;
@@ -33,6 +33,16 @@ pub struct Address {
     pub port: u16,
 }
 
+/// The number of a connection, which no other one of the run has: what is under way of an earlier connection between
+/// the same ports is told from it. In TCP the sequence numbers that connections begin with are for that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Connection {
+    /// Number of the node that asks for it.
+    pub node: u16,
+    /// Those that this node has asked for before.
+    pub count: u64,
+}
+
 /// What one node's sockets tell another's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
@@ -40,6 +50,8 @@ pub struct Segment {
     pub from: Address,
     /// The end that it is for.
     pub to: Address,
+    /// The connection that it is about.
+    pub connection: Connection,
     /// What it says.
     pub kind: Kind,
 }

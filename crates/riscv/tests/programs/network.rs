@@ -2,7 +2,7 @@
 
 use rackmem_riscv::Hart;
 use rackmem_riscv::kernel::{Caused, Effect, Errno};
-use rackmem_riscv::network::{Address, BUFFER_BYTES, Kind, MOST_DATA, Segment};
+use rackmem_riscv::network::{Address, BUFFER_BYTES, Connection, Kind, MOST_DATA, Segment};
 
 use super::kernel::{DATA, Process};
 
@@ -36,6 +36,9 @@ const ANY: [u8; 4] = [0, 0, 0, 0];
 const PORT: u16 = 6379;
 const SERVER: Address = Address { node: 0, port: PORT };
 const CLIENT: Address = Address { node: 1, port: 32768 };
+
+/// The first one that node 1 asks for.
+const CONNECTION: Connection = Connection { node: 1, count: 0 };
 
 fn node(number: u16) -> Process {
     let mut process = Process::new();
@@ -115,7 +118,7 @@ fn kinds(process: &mut Process) -> Vec<Kind> {
 }
 
 fn hears(process: &mut Process, from: Address, to: Address, kind: Kind) -> Vec<Kind> {
-    process.kernel.deliver(Segment { from, to, kind });
+    process.kernel.deliver(Segment { from, to, connection: CONNECTION, kind });
     kinds(process)
 }
 
@@ -127,11 +130,12 @@ fn a_client_of_another_node_is_served() {
     let (client, outcome) = ask(&mut nodes[1], [10, 0, 0, 1]);
     assert_eq!(outcome, None, "the answer is not there");
     let asked = nodes[1].kernel.take_segments();
-    assert_eq!(asked, [Segment { from: CLIENT, to: SERVER, kind: Kind::Connect }]);
+    let connection = CONNECTION;
+    assert_eq!(asked, [Segment { from: CLIENT, to: SERVER, connection, kind: Kind::Connect }]);
     assert_eq!(asked[0].wire_bytes(), 84, "no frame is smaller");
     assert_eq!(nodes[0].kernel.deliver(asked[0].clone()), [0], "the server goes on");
     let answer = nodes[0].kernel.take_segments();
-    assert_eq!(answer, [Segment { from: SERVER, to: CLIENT, kind: Kind::Accept }]);
+    assert_eq!(answer, [Segment { from: SERVER, to: CLIENT, connection, kind: Kind::Accept }]);
     assert_eq!(call(&mut nodes[0], ACCEPT, &[server, 0, 0]), Some(server + 1));
     assert_eq!(nodes[1].kernel.deliver(answer[0].clone()), [0], "the client goes on");
     assert_eq!(call(&mut nodes[1], CONNECT, &[client, ADDRESS, 16]), Some(0));
@@ -307,6 +311,41 @@ fn a_program_that_ends_closes_its_connections() {
         assert_eq!(end, Some(expected));
         assert_eq!(hears(&mut nodes[0], CLIENT, SERVER, Kind::Connect), [Kind::Refuse]);
     }
+}
+
+#[test]
+fn a_client_that_asks_again_from_its_port_has_nothing_of_the_connection_before() {
+    const CLIENT_PORT: u16 = 700;
+    let mut nodes = [node(0), node(1)];
+    let server = listen(&mut nodes[0], ANY, 4);
+    let asks_from_port = |nodes: &mut [Process; 2]| {
+        put_address(&mut nodes[1], ANY, CLIENT_PORT);
+        let client = done(&mut nodes[1], SOCKET, &[INET, STREAM, 0]);
+        done(&mut nodes[1], BIND, &[client, ADDRESS, 16]);
+        put_address(&mut nodes[1], [10, 0, 0, 1], PORT);
+        assert_eq!(call(&mut nodes[1], CONNECT, &[client, ADDRESS, 16]), None);
+        client
+    };
+    let first = asks_from_port(&mut nodes);
+    carry(&mut nodes);
+    let accepted = done(&mut nodes[0], ACCEPT, &[server, 0, 0]);
+    // Bytes are under way when the client resets the connection, and asks for another one.
+    done(&mut nodes[0], WRITE, &[accepted, BUFFER, 10]);
+    let stale = nodes[0].kernel.take_segments();
+    done(&mut nodes[0], WRITE, &[accepted, BUFFER, 1]);
+    carry(&mut nodes);
+    done(&mut nodes[1], CLOSE, &[first]);
+    let second = asks_from_port(&mut nodes);
+    for segment in stale {
+        nodes[1].kernel.deliver(segment);
+    }
+    carry(&mut nodes);
+    assert_eq!(call(&mut nodes[1], CONNECT, &[second, ADDRESS, 16]), Some(0));
+    let accepted = done(&mut nodes[0], ACCEPT, &[server, 0, 0]);
+    assert_eq!(call(&mut nodes[1], READ, &[second, BUFFER, 8]), None, "nothing is for it");
+    done(&mut nodes[0], WRITE, &[accepted, BUFFER, 3]);
+    carry(&mut nodes);
+    assert_eq!(call(&mut nodes[1], READ, &[second, BUFFER, 8]), Some(3));
 }
 
 #[test]

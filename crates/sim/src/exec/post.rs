@@ -108,13 +108,15 @@ impl Post {
 
 #[cfg(test)]
 mod tests {
-    use rackmem_riscv::network::{Address, Kind};
+    use rackmem_riscv::network::{Address, Connection, Kind};
 
     use super::*;
 
     fn segment(bytes: usize) -> Segment {
         let address = |node| Address { node, port: 80 };
-        Segment { from: address(0), to: address(1), kind: Kind::Data(vec![0; bytes]) }
+        let connection = Connection { node: 0, count: 0 };
+        let kind = Kind::Data(vec![0; bytes]);
+        Segment { from: address(0), to: address(1), connection, kind }
     }
 
     #[test]

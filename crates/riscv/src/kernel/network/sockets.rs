@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use super::bound::{Name, PORTS};
-use super::end::{End, Family};
+use super::end::{End, Family, Route};
 use super::place::{Place, ip_of, node_of, outside};
-use super::{Address, Kind, Segment};
+use super::{Address, Connection, Kind, Segment};
 use crate::kernel::{Errno, Result};
 
 /// Sockets of a node, with those that programs have closed and whose last bytes are under way, at most.
@@ -18,6 +18,15 @@ pub const BUFFER_BYTES: usize = 212_992;
 /// Connections that wait for `accept`, and as many again that wait for a place among these (`somaxconn`).
 const MOST_WAITING: usize = 4096;
 
+/// Somebody who asks for a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Asking {
+    from: Place,
+    /// The place that is asked.
+    to: Place,
+    connection: Connection,
+}
+
 /// What a listener keeps.
 #[derive(Default)]
 pub(in crate::kernel) struct Listener {
@@ -27,8 +36,8 @@ pub(in crate::kernel) struct Listener {
     pub ready: VecDeque<u32>,
     /// `shutdown` of a Unix socket for reading, after which nobody can connect; and for writing.
     pub is_shut: (bool, bool),
-    /// Those that ask, and have no answer yet: their place, and the one that they asked.
-    asking: VecDeque<(Place, Place)>,
+    /// Those that ask, and have no answer yet.
+    asking: VecDeque<Asking>,
 }
 
 /// What a socket is for.
@@ -90,6 +99,7 @@ impl Socket {
 struct Parcel {
     from: Place,
     to: Place,
+    connection: Connection,
     kind: Kind,
 }
 
@@ -108,6 +118,8 @@ pub(in crate::kernel) struct Network {
     /// Open files of which a program may see a difference.
     touched: Vec<u32>,
     last: u32,
+    /// Connections that the node has asked for.
+    connections: u64,
 }
 
 impl Default for Network {
@@ -122,6 +134,7 @@ impl Default for Network {
             inside: VecDeque::new(),
             touched: Vec::new(),
             last: 0,
+            connections: 0,
         }
     }
 }
@@ -157,6 +170,11 @@ impl Network {
         Ok(self.insert(Socket::new(family, State::Fresh)))
     }
 
+    const fn next_connection(&mut self) -> Connection {
+        self.connections += 1;
+        Connection { node: self.node, count: self.connections - 1 }
+    }
+
     fn insert(&mut self, socket: Socket) -> u32 {
         self.last = self.last.wrapping_add(1);
         while self.sockets.contains_key(&self.last) {
@@ -172,9 +190,10 @@ impl Network {
             return Err(Errno::NFILE);
         }
         let pair = [self.add(Family::Unix)?, self.add(Family::Unix)?];
+        let connection = self.next_connection();
         for (own, other) in [(pair[0], pair[1]), (pair[1], pair[0])] {
             let (local, remote) = (Place::Unix(own), Place::Unix(other));
-            let end = Box::new(End::paired(Family::Unix, BUFFER_BYTES));
+            let end = Box::new(End::paired(connection, Family::Unix, BUFFER_BYTES));
             let socket = self.socket(own)?;
             socket.local = Some(local);
             socket.state = State::Stream { end, remote, is_known: true, peer: None };
@@ -280,8 +299,9 @@ impl Network {
         remote: Place,
         peer: Option<Name>,
     ) -> Result<()> {
+        let connection = self.next_connection();
         let socket = self.socket(number)?;
-        let end = Box::new(End::connect(socket.family, BUFFER_BYTES));
+        let end = Box::new(End::connect(connection, socket.family, BUFFER_BYTES));
         socket.local = Some(local);
         socket.state = State::Stream { end, remote, is_known: false, peer };
         self.ends.insert((local, remote), number);
@@ -315,8 +335,9 @@ impl Network {
                 break;
             };
             let State::Listener(listener) = state else { break };
-            let Some((remote, local)) = listener.asking.pop_front() else { break };
-            let end = Box::new(End::accept(*family, BUFFER_BYTES));
+            let Some(asking) = listener.asking.pop_front() else { break };
+            let Asking { from: remote, to: local, connection } = asking;
+            let end = Box::new(End::accept(connection, *family, BUFFER_BYTES));
             let (family, name) = (*family, name.clone());
             // Linux makes a new Unix socket, and copies one of TCP.
             let settings = match family {
@@ -347,7 +368,7 @@ impl Network {
         else {
             return;
         };
-        let (from, to) = (*from, *remote);
+        let (from, to, connection) = (*from, *remote, end.connection());
         let (kinds, is_over, is_done) = (end.take_out(), end.is_over(), end.is_done());
         if (is_over || is_done) && self.ends.get(&(from, to)) == Some(&number) {
             self.ends.remove(&(from, to));
@@ -356,7 +377,7 @@ impl Network {
             self.remove(number);
         }
         for kind in kinds {
-            self.send(Parcel { from, to, kind });
+            self.send(Parcel { from, to, connection, kind });
         }
     }
 
@@ -392,6 +413,7 @@ impl Network {
             Some(node) if node != self.node => self.outgoing.push(Segment {
                 from: Address { node: self.node, port: from.port() },
                 to: Address { node, port: to.port() },
+                connection: parcel.connection,
                 kind: parcel.kind,
             }),
             _ => self.inside.push_back(parcel),
@@ -407,57 +429,62 @@ impl Network {
 
     /// Handles a segment of another node.
     pub(super) fn receive(&mut self, segment: Segment) {
-        let Segment { from, to, kind } = segment;
+        let Segment { from, to, connection, kind } = segment;
         if to.node == self.node && from.node != self.node && from.node < self.nodes {
-            self.handle(Parcel { from: outside(from), to: outside(to), kind });
+            self.handle(Parcel { from: outside(from), to: outside(to), connection, kind });
             self.settle();
         }
     }
 
-    fn handle(&mut self, Parcel { from, to, kind }: Parcel) {
+    fn handle(&mut self, Parcel { from, to, connection, kind }: Parcel) {
         let known = self.ends.get(&(to, from)).copied();
-        if kind == Kind::Connect {
-            // One that asks again knows nothing of an earlier connection.
-            if let Some(number) = known {
-                self.handle_known(number, Kind::Reset);
+        let end = known.and_then(|number| self.end(number));
+        match Route::of(end.as_deref(), connection, &kind) {
+            Route::Known => self.change_end(known, |end| end.receive(kind)),
+            Route::Asks => {
+                self.change_end(known, End::make_room);
+                self.ask(Asking { from, to, connection });
             }
-            return self.ask(from, to);
-        }
-        match (known, kind) {
-            (Some(number), kind) => self.handle_known(number, kind),
-            (None, Kind::Reset) => self.withdraw(from, to),
-            // There may be no answer to an answer.
-            (None, Kind::Refuse | Kind::Room { .. }) => {}
-            (None, _) => self.send(Parcel { from: to, to: from, kind: Kind::Reset }),
+            Route::Withdraws => self.withdraw(Asking { from, to, connection }),
+            Route::Unknown => {
+                self.send(Parcel { from: to, to: from, connection, kind: Kind::Reset });
+            }
+            Route::Nothing => {}
         }
     }
 
-    fn handle_known(&mut self, number: u32, kind: Kind) {
-        if self.end(number).is_some_and(|end| end.receive(kind)) {
+    /// Has an end, if there is one, do something that its program may see.
+    fn change_end(&mut self, number: Option<u32>, act: impl FnOnce(&mut End) -> bool) {
+        let Some(number) = number else { return };
+        if self.end(number).is_some_and(act) {
             self.touch(number);
         }
         self.pump(number);
     }
 
     /// Somebody asks for a connection.
-    fn ask(&mut self, from: Place, to: Place) {
-        if let Some(number) = self.listener_at(to)
+    fn ask(&mut self, asking: Asking) {
+        if let Some(number) = self.listener_at(asking.to)
             && let Ok(Socket { state: State::Listener(listener), .. }) = self.socket(number)
             && listener.asking.len() < MOST_WAITING
         {
-            listener.asking.push_back((from, to));
+            listener.asking.push_back(asking);
             self.admit(number);
         } else {
-            self.send(Parcel { from: to, to: from, kind: Kind::Refuse });
+            self.refuse(asking);
         }
     }
 
+    fn refuse(&mut self, Asking { from, to, connection }: Asking) {
+        self.send(Parcel { from: to, to: from, connection, kind: Kind::Refuse });
+    }
+
     /// One that has asked for a connection, and has no answer yet, no longer wants it.
-    fn withdraw(&mut self, from: Place, to: Place) {
-        if let Some(number) = self.listener_at(to)
+    fn withdraw(&mut self, withdrawn: Asking) {
+        if let Some(number) = self.listener_at(withdrawn.to)
             && let Ok(Socket { state: State::Listener(listener), .. }) = self.socket(number)
         {
-            listener.asking.retain(|&asking| asking != (from, to));
+            listener.asking.retain(|&asking| asking != withdrawn);
         }
     }
 
@@ -496,9 +523,7 @@ impl Network {
         if let State::Listener(listener) = state {
             let Listener { ready, asking, .. } = std::mem::take(listener);
             *state = State::Fresh;
-            for (to, from) in asking {
-                self.send(Parcel { from, to, kind: Kind::Refuse });
-            }
+            asking.into_iter().for_each(|asking| self.refuse(asking));
             for waiting in ready {
                 self.with_end(waiting, |end| end.close(true));
             }
