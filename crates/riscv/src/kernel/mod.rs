@@ -255,9 +255,6 @@ impl Kernel {
             }
             self.signals.restore_mask(hart);
         }
-        if matches!(effect, Effect::Exit(_) | Effect::Killed(_)) {
-            self.leave_network();
-        }
         Reply { effect, woken }
     }
 

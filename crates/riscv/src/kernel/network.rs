@@ -7,6 +7,7 @@
 mod bound;
 mod end;
 mod place;
+mod ports;
 mod saved;
 mod sockets;
 
@@ -115,11 +116,5 @@ impl Kernel {
             true => self.retrying().collect(),
             false => Vec::new(),
         }
-    }
-
-    /// Closes the sockets of a program that is over, of which other nodes get segments. The kernel does so where a
-    /// call, a signal or a fault ends the program; a driver that ends it for another reason does so itself.
-    pub fn leave_network(&mut self) {
-        self.files.network().leave();
     }
 }

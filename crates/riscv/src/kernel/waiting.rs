@@ -186,9 +186,6 @@ impl Kernel {
         let has_closed = self.files.let_go(hart);
         let killed = self.signals.deliver(hart, state, memory);
         self.signals.restore_mask(hart);
-        if killed.is_some() {
-            self.leave_network();
-        }
         let woken = if has_closed { self.retrying().collect() } else { Vec::new() };
         Interrupted { woken, killed }
     }
@@ -235,19 +232,12 @@ impl Kernel {
                     Cause::Misaligned => (SIGBUS, 1),
                     Cause::NotMemory => (SIGBUS, 3),
                     // As if Linux had ended the program.
-                    Cause::Exhausted => {
-                        self.leave_network();
-                        return false;
-                    }
+                    Cause::Exhausted => return false,
                 };
                 (signal, code, fault.address)
             }
         };
-        let is_handled = self.signals.fault(hart, state, memory, (signal, code, address));
-        if !is_handled {
-            self.leave_network();
-        }
-        is_handled
+        self.signals.fault(hart, state, memory, (signal, code, address))
     }
 
     /// `kill`, `tkill`, `tgkill`, `rt_sigqueueinfo` and `rt_tgsigqueueinfo`.

@@ -84,6 +84,11 @@ impl Process {
         (state, reply)
     }
 
+    /// The program is over.
+    pub fn end(&mut self) {
+        self.kernel.end(&mut self.space, &mut self.world);
+    }
+
     /// A call that does nothing but return a value.
     fn value(&mut self, number: u64, args: &[u64]) -> u64 {
         let (value, reply) = self.call(0, number, args);

@@ -288,6 +288,7 @@ fn a_program_that_is_killed_resets_its_connections() {
         done(&mut nodes[1], WRITE, &[client, BUFFER, 10]);
         carry(&mut nodes);
         end(&mut nodes[0]);
+        nodes[0].end();
         assert_eq!(kinds(&mut nodes[0]), [Kind::Reset], "there were bytes to read");
     }
 }
@@ -305,6 +306,7 @@ fn a_program_that_ends_closes_its_connections() {
         assert_eq!(call(&mut nodes[1], READ, &[client, BUFFER, 8]), None);
         let (_, reply) = nodes[0].any_call(0, EXIT_GROUP, &[0]);
         assert_eq!(reply.effect, Effect::Exit(0));
+        nodes[0].end();
         assert_eq!(carry(&mut nodes), 1, "the reader goes on");
         let end = call(&mut nodes[1], READ, &[client, BUFFER, 8]);
         let expected = if reads_all { 0 } else { Errno::CONNRESET.result() };

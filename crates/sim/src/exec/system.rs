@@ -311,7 +311,6 @@ impl System {
         chip.settle();
         chip.show_stores();
         self.kernel.end(&mut User { pages: &mut self.pages, chip }, &mut self.host);
-        self.kernel.leave_network();
         for (number, tile) in (0..).zip(&mut chip.tiles) {
             if let Some(mut cpu) = tile.cpu.take() {
                 self.counted.push(*cpu.core().stats());

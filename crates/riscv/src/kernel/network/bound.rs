@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ops::RangeInclusive;
 
 use super::place::{Place, ip_of};
+use super::ports::meet;
 use super::sockets::{Network, Socket, State};
 use crate::kernel::{Errno, Result};
 
@@ -25,6 +26,13 @@ impl Name {
             (Name::File(_, one), Name::File(_, other)) => one == other,
             _ => self == other,
         }
+    }
+}
+
+impl Socket {
+    /// Whether it meets others at an address and port.
+    fn is_at(&self, ip: Ipv4Addr, port: u16) -> bool {
+        matches!(self.local, Some(Place::Inet(local)) if meet(local, ip, port))
     }
 }
 
@@ -53,22 +61,22 @@ impl Network {
             port if self.conflicts(number, ip, port) => return Err(Errno::ADDRINUSE),
             port => port,
         };
-        let socket = self.socket(number)?;
-        socket.bound = Some(SocketAddrV4::new(ip, port));
-        socket.local = socket.bound.map(Place::Inet);
-        Ok(())
+        self.change_place(number, |socket| {
+            socket.bound = Some(SocketAddrV4::new(ip, port));
+            socket.local = socket.bound.map(Place::Inet);
+        })
     }
 
     /// Whether another socket keeps this one from a port.
     fn conflicts(&self, number: u32, ip: Ipv4Addr, port: u16) -> bool {
         let shares = self.sockets.get(&number).is_some_and(|socket| socket.settings.shares_port);
-        self.sockets.iter().any(|(&other, socket)| {
-            let Some(Place::Inet(local)) = socket.local else { return false };
-            let meets = local.ip().is_unspecified() || ip.is_unspecified() || *local.ip() == ip;
+        let is_in_the_way = |socket: &Socket| {
             let listens = matches!(socket.state, State::Listener(_));
             let both_share = shares && socket.settings.shares_port && !listens;
-            other != number && local.port() == port && meets && !both_share
-        })
+            socket.is_at(ip, port) && !both_share
+        };
+        let mut others = self.ports.at(port).filter(|&other| other != number);
+        others.any(|other| self.sockets.get(&other).is_some_and(is_in_the_way))
     }
 
     /// A port that no socket has: each in its turn.
@@ -76,11 +84,7 @@ impl Network {
         for _ in PORTS {
             let port = self.next_port;
             self.next_port = if port == *PORTS.end() { *PORTS.start() } else { port + 1 };
-            let has_it = |socket: &Socket| match socket.local {
-                Some(Place::Inet(local)) => local.port() == port,
-                _ => false,
-            };
-            if !self.sockets.values().any(has_it) {
+            if self.ports.at(port).next().is_none() {
                 return Ok(port);
             }
         }
@@ -112,26 +116,24 @@ impl Network {
     }
 
     pub(super) fn has_listener(&self, ip: Ipv4Addr, port: u16) -> bool {
-        self.sockets.values().any(|socket| match (socket.local, &socket.state) {
-            (Some(Place::Inet(local)), State::Listener(_)) => {
-                let meets = local.ip().is_unspecified() || ip.is_unspecified() || *local.ip() == ip;
-                local.port() == port && meets
-            }
-            _ => false,
-        })
+        self.inet_listener_at(ip, port).is_some()
+    }
+
+    fn inet_listener_at(&self, ip: Ipv4Addr, port: u16) -> Option<u32> {
+        let is_there =
+            |number: &u32| self.sockets.get(number).is_some_and(|one| one.is_at(ip, port));
+        self.ports.listeners_at(port).find(is_there)
     }
 
     /// The socket that listens at a place.
     pub(super) fn listener_at(&self, to: Place) -> Option<u32> {
-        let listens = |number: u32, socket: &Socket| match (to, socket.local, &socket.state) {
-            (Place::Unix(asked), _, State::Listener(_)) => number == asked,
-            (Place::Inet(to), Some(Place::Inet(local)), State::Listener(_)) => {
-                let is_there = local.ip().is_unspecified() || local.ip() == to.ip();
-                local.port() == to.port() && is_there
+        match to {
+            Place::Inet(to) => self.inet_listener_at(*to.ip(), to.port()),
+            Place::Unix(number) => {
+                let state = self.sockets.get(&number).map(|socket| &socket.state);
+                matches!(state, Some(State::Listener(_))).then_some(number)
             }
-            _ => false,
-        };
-        self.sockets.iter().find(|&(&number, socket)| listens(number, socket)).map(|(&n, _)| n)
+        }
     }
 
     /// The Unix socket that listens by a name; the last one, if files have come and gone.

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use super::bound::{Name, PORTS};
 use super::end::{End, Family, Route};
 use super::place::{Place, ip_of, node_of, outside};
+use super::ports::Ports;
 use super::{Address, Connection, Kind, Segment};
 use crate::kernel::{Errno, Result};
 
@@ -108,6 +109,7 @@ pub(in crate::kernel) struct Network {
     pub(super) node: u16,
     nodes: u16,
     pub(super) sockets: BTreeMap<u32, Socket>,
+    pub(super) ports: Ports,
     /// Ends of connections that are not over, by their place and that of the other end.
     ends: BTreeMap<(Place, Place), u32>,
     pub(super) next_port: u16,
@@ -128,6 +130,7 @@ impl Default for Network {
             node: 0,
             nodes: 1,
             sockets: BTreeMap::new(),
+            ports: Ports::default(),
             ends: BTreeMap::new(),
             next_port: *PORTS.start(),
             outgoing: Vec::new(),
@@ -180,8 +183,22 @@ impl Network {
         while self.sockets.contains_key(&self.last) {
             self.last = self.last.wrapping_add(1);
         }
+        self.ports.add(self.last, &socket);
         self.sockets.insert(self.last, socket);
         self.last
+    }
+
+    /// Changes the place of a socket, or whether it listens there.
+    pub(super) fn change_place<T>(
+        &mut self,
+        number: u32,
+        change: impl FnOnce(&mut Socket) -> T,
+    ) -> Result<T> {
+        let socket = self.sockets.get_mut(&number).ok_or(Errno::BADF)?;
+        self.ports.remove(number, socket);
+        let changed = change(socket);
+        self.ports.add(number, socket);
+        Ok(changed)
     }
 
     /// Two Unix sockets that are connected.
@@ -241,10 +258,12 @@ impl Network {
             }
             (Family::Inet, Some(Place::Unix(_)), _) => return Err(Errno::INVAL),
         }
+        self.change_place(number, |socket| {
+            if let State::Fresh = socket.state {
+                socket.state = State::Listener(Listener::default());
+            }
+        })?;
         let socket = self.socket(number)?;
-        if let State::Fresh = socket.state {
-            socket.state = State::Listener(Listener::default());
-        }
         let State::Listener(listener) = &mut socket.state else { return Err(Errno::INVAL) };
         listener.backlog = (backlog as usize).min(MOST_WAITING);
         self.admit(number);
@@ -300,10 +319,11 @@ impl Network {
         peer: Option<Name>,
     ) -> Result<()> {
         let connection = self.next_connection();
-        let socket = self.socket(number)?;
-        let end = Box::new(End::connect(connection, socket.family, BUFFER_BYTES));
-        socket.local = Some(local);
-        socket.state = State::Stream { end, remote, is_known: false, peer };
+        self.change_place(number, |socket| {
+            let end = Box::new(End::connect(connection, socket.family, BUFFER_BYTES));
+            socket.local = Some(local);
+            socket.state = State::Stream { end, remote, is_known: false, peer };
+        })?;
         self.ends.insert((local, remote), number);
         self.pump(number);
         self.settle();
@@ -384,7 +404,9 @@ impl Network {
     /// Forgets a socket. If there was no room for more, those that have asked may get their connections now.
     fn remove(&mut self, number: u32) {
         let was_full = self.sockets.len() >= MOST_SOCKETS;
-        self.sockets.remove(&number);
+        if let Some(socket) = self.sockets.remove(&number) {
+            self.ports.remove(number, &socket);
+        }
         if was_full {
             let listens = |socket: &Socket| matches!(socket.state, State::Listener(_));
             let listeners = self.sockets.iter().filter(|(_, socket)| listens(socket));
@@ -519,10 +541,15 @@ impl Network {
 
     /// A listener listens no more; those that wait learn of it.
     pub(in crate::kernel) fn stop_listening(&mut self, number: u32) {
-        let Ok(Socket { state, .. }) = self.socket(number) else { return };
-        if let State::Listener(listener) = state {
-            let Listener { ready, asking, .. } = std::mem::take(listener);
-            *state = State::Fresh;
+        let stopped = self.change_place(number, |socket| match &mut socket.state {
+            State::Listener(listener) => {
+                let listener = std::mem::take(listener);
+                socket.state = State::Fresh;
+                Some(listener)
+            }
+            _ => None,
+        });
+        if let Ok(Some(Listener { ready, asking, .. })) = stopped {
             asking.into_iter().for_each(|asking| self.refuse(asking));
             for waiting in ready {
                 self.with_end(waiting, |end| end.close(true));
@@ -544,10 +571,11 @@ impl Network {
     /// Ends a connection at once, after which the socket can have another one.
     pub(in crate::kernel) fn disconnect(&mut self, number: u32) {
         self.with_end(number, End::reset);
-        if let Ok(socket) = self.socket(number) {
+        // There may be none.
+        let _ = self.change_place(number, |socket| {
             socket.state = State::Fresh;
             socket.local = socket.bound.map(Place::Inet);
-        }
+        });
         self.touch(number);
     }
 
@@ -567,7 +595,7 @@ impl Network {
     }
 
     /// The program is over: closes all of its sockets.
-    pub(super) fn leave(&mut self) {
+    pub(in crate::kernel) fn leave(&mut self) {
         let numbers: Vec<u32> = self.sockets.keys().copied().collect();
         numbers.into_iter().for_each(|number| self.close(number));
     }
