@@ -99,6 +99,11 @@ fn sockets() {
 }
 
 #[test]
+fn datagrams() {
+    prints_the_same("datagrams", &[]);
+}
+
+#[test]
 fn connections() {
     prints_the_same("connections", &[]);
 }

@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ops::RangeInclusive;
 
-use super::place::{Place, ip_of};
-use super::ports::meet;
+use super::place::{Place, ip_of, node_of};
+use super::ports::{Protocol, meet};
 use super::sockets::{Network, Socket, State};
 use crate::kernel::{Errno, Result};
 
@@ -31,7 +31,7 @@ impl Name {
 
 impl Socket {
     /// Whether it meets others at an address and port.
-    fn is_at(&self, ip: Ipv4Addr, port: u16) -> bool {
+    pub(super) fn is_at(&self, ip: Ipv4Addr, port: u16) -> bool {
         matches!(self.local, Some(Place::Inet(local)) if meet(local, ip, port))
     }
 }
@@ -56,8 +56,9 @@ impl Network {
         if !ip.is_unspecified() && !self.is_own(ip) {
             return Err(Errno::ADDRNOTAVAIL);
         }
+        let protocol = Protocol::of(self.socket(number)?);
         let port = match to.port() {
-            0 => self.free_port()?,
+            0 => self.free_port(protocol)?,
             port if self.conflicts(number, ip, port) => return Err(Errno::ADDRINUSE),
             port => port,
         };
@@ -69,26 +70,48 @@ impl Network {
 
     /// Whether another socket keeps this one from a port.
     fn conflicts(&self, number: u32, ip: Ipv4Addr, port: u16) -> bool {
-        let shares = self.sockets.get(&number).is_some_and(|socket| socket.settings.shares_port);
+        let Some(own) = self.sockets.get(&number) else { return false };
+        let (protocol, shares) = (Protocol::of(own), own.settings.shares_port);
         let is_in_the_way = |socket: &Socket| {
             let listens = matches!(socket.state, State::Listener(_));
             let both_share = shares && socket.settings.shares_port && !listens;
             socket.is_at(ip, port) && !both_share
         };
-        let mut others = self.ports.at(port).filter(|&other| other != number);
+        let mut others = self.ports.at(protocol, port).filter(|&other| other != number);
         others.any(|other| self.sockets.get(&other).is_some_and(is_in_the_way))
     }
 
     /// A port that no socket has: each in its turn.
-    pub(super) fn free_port(&mut self) -> Result<u16> {
+    pub(super) fn free_port(&mut self, protocol: Protocol) -> Result<u16> {
         for _ in PORTS {
             let port = self.next_port;
             self.next_port = if port == *PORTS.end() { *PORTS.start() } else { port + 1 };
-            if self.ports.at(port).next().is_none() {
+            if self.ports.at(protocol, port).next().is_none() {
                 return Ok(port);
             }
         }
         Err(Errno::ADDRINUSE)
+    }
+
+    /// The place from which a socket reaches an address: its own, or a free port.
+    pub(super) fn source(&mut self, number: u32, to: Ipv4Addr) -> Result<SocketAddrV4> {
+        let is_own = self.is_own(to);
+        if !is_own && node_of(to, self.nodes).is_none() {
+            return Err(Errno::NETUNREACH);
+        }
+        let source = if to.is_loopback() { Ipv4Addr::LOCALHOST } else { ip_of(self.node) };
+        let socket = self.socket(number)?;
+        match socket.local {
+            Some(Place::Inet(local)) if local.ip().is_unspecified() => {
+                Ok(SocketAddrV4::new(source, local.port()))
+            }
+            Some(Place::Inet(local)) if local.ip().is_loopback() && !is_own => Err(Errno::INVAL),
+            Some(Place::Inet(local)) => Ok(local),
+            _ => {
+                let protocol = Protocol::of(socket);
+                Ok(SocketAddrV4::new(source, self.free_port(protocol)?))
+            }
+        }
     }
 
     /// Whether an address is the node's own.

@@ -6,14 +6,35 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use super::place::Place;
 use super::sockets::{Socket, State};
 
-/// Sockets that have ports, those that listen first of each: port, whether it does not listen, number.
+/// Protocols, of which each has ports of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Protocol {
+    Tcp,
+    Udp,
+}
+
+impl Protocol {
+    /// That of a socket of IPv4.
+    pub(super) const fn of(socket: &Socket) -> Protocol {
+        match socket.state {
+            State::Datagrams(_) => Protocol::Udp,
+            _ => Protocol::Tcp,
+        }
+    }
+}
+
+/// A socket with a port: its protocol, the port, whether it does not listen, and its number.
+type Entry = (Protocol, u16, bool, u32);
+
+/// Sockets that have ports, those that listen first of each.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Ports(BTreeSet<(u16, bool, u32)>);
+pub(super) struct Ports(BTreeSet<Entry>);
 
 impl Ports {
-    fn entry(number: u32, socket: &Socket) -> Option<(u16, bool, u32)> {
+    fn entry(number: u32, socket: &Socket) -> Option<Entry> {
         let Some(Place::Inet(local)) = socket.local else { return None };
-        Some((local.port(), !matches!(socket.state, State::Listener(_)), number))
+        let listens = matches!(socket.state, State::Listener(_));
+        Some((Protocol::of(socket), local.port(), !listens, number))
     }
 
     /// A socket is there, or has changed.
@@ -29,13 +50,15 @@ impl Ports {
     }
 
     /// Numbers of the sockets with a port.
-    pub(super) fn at(&self, port: u16) -> impl Iterator<Item = u32> {
-        self.0.range((port, false, 0)..=(port, true, u32::MAX)).map(|&(.., number)| number)
+    pub(super) fn at(&self, protocol: Protocol, port: u16) -> impl Iterator<Item = u32> {
+        let entries = (protocol, port, false, 0)..=(protocol, port, true, u32::MAX);
+        self.0.range(entries).map(|&(.., number)| number)
     }
 
     /// Numbers of those that listen there.
     pub(super) fn listeners_at(&self, port: u16) -> impl Iterator<Item = u32> {
-        self.0.range((port, false, 0)..=(port, false, u32::MAX)).map(|&(.., number)| number)
+        let entries = (Protocol::Tcp, port, false, 0)..=(Protocol::Tcp, port, false, u32::MAX);
+        self.0.range(entries).map(|&(.., number)| number)
     }
 }
 

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use super::bound::{Name, PORTS};
+use super::datagrams::{Datagram, Datagrams};
 use super::end::{End, Family, Route};
-use super::place::{Place, ip_of, node_of, outside};
+use super::place::{Place, node_of, outside, reached};
 use super::ports::Ports;
-use super::{Address, Connection, Kind, Segment};
+use super::{Address, Connection, Content, Kind, Segment};
 use crate::kernel::{Errno, Result};
 
 /// Sockets of a node, with those that programs have closed and whose last bytes are under way, at most.
@@ -43,7 +44,9 @@ pub(in crate::kernel) struct Listener {
 
 /// What a socket is for.
 pub(in crate::kernel) enum State {
+    /// Of a stream without a connection.
     Fresh,
+    Datagrams(Datagrams),
     Listener(Listener),
     Stream {
         end: Box<End>,
@@ -107,14 +110,14 @@ struct Parcel {
 /// The sockets of a node.
 pub(in crate::kernel) struct Network {
     pub(super) node: u16,
-    nodes: u16,
+    pub(super) nodes: u16,
     pub(super) sockets: BTreeMap<u32, Socket>,
     pub(super) ports: Ports,
     /// Ends of connections that are not over, by their place and that of the other end.
     ends: BTreeMap<(Place, Place), u32>,
     pub(super) next_port: u16,
     /// For other nodes.
-    outgoing: Vec<Segment>,
+    pub(super) outgoing: Vec<Segment>,
     /// For the node itself.
     inside: VecDeque<Parcel>,
     /// Open files of which a program may see a difference.
@@ -161,7 +164,8 @@ impl Network {
         std::mem::take(&mut self.touched)
     }
 
-    fn touch(&mut self, number: u32) {
+    /// A program may see a difference of a socket.
+    pub(in crate::kernel) fn touch(&mut self, number: u32) {
         self.touched.extend(self.sockets.get(&number).and_then(|socket| socket.file));
     }
 
@@ -171,6 +175,13 @@ impl Network {
             return Err(Errno::NFILE);
         }
         Ok(self.insert(Socket::new(family, State::Fresh)))
+    }
+
+    /// The same of datagrams.
+    pub(in crate::kernel) fn add_datagrams(&mut self) -> Result<u32> {
+        let number = self.add(Family::Inet)?;
+        self.socket(number)?.state = State::Datagrams(Datagrams::default());
+        Ok(number)
     }
 
     const fn next_connection(&mut self) -> Connection {
@@ -282,23 +293,9 @@ impl Network {
 
     /// Asks the listener at an address for a connection.
     pub(in crate::kernel) fn connect(&mut self, number: u32, to: SocketAddrV4) -> Result<()> {
-        let ip = if to.ip().is_unspecified() { Ipv4Addr::LOCALHOST } else { *to.ip() };
-        if !self.is_own(ip) && node_of(ip, self.nodes).is_none() {
-            return Err(Errno::NETUNREACH);
-        }
-        let source = if ip.is_loopback() { Ipv4Addr::LOCALHOST } else { ip_of(self.node) };
-        let local = self.socket(number)?.local;
-        let local = match local {
-            Some(Place::Inet(local)) if local.ip().is_unspecified() => {
-                SocketAddrV4::new(source, local.port())
-            }
-            Some(Place::Inet(local)) if local.ip().is_loopback() && !self.is_own(ip) => {
-                return Err(Errno::INVAL);
-            }
-            Some(Place::Inet(local)) => local,
-            _ => SocketAddrV4::new(source, self.free_port()?),
-        };
-        let (local, remote) = (Place::Inet(local), Place::Inet(SocketAddrV4::new(ip, to.port())));
+        let to = reached(to);
+        let local = self.source(number, *to.ip())?;
+        let (local, remote) = (Place::Inet(local), Place::Inet(to));
         if self.ends.contains_key(&(local, remote)) {
             return Err(Errno::ADDRNOTAVAIL);
         }
@@ -435,8 +432,7 @@ impl Network {
             Some(node) if node != self.node => self.outgoing.push(Segment {
                 from: Address { node: self.node, port: from.port() },
                 to: Address { node, port: to.port() },
-                connection: parcel.connection,
-                kind: parcel.kind,
+                content: Content::Stream { connection: parcel.connection, kind: parcel.kind },
             }),
             _ => self.inside.push_back(parcel),
         }
@@ -451,10 +447,25 @@ impl Network {
 
     /// Handles a segment of another node.
     pub(super) fn receive(&mut self, segment: Segment) {
-        let Segment { from, to, connection, kind } = segment;
-        if to.node == self.node && from.node != self.node && from.node < self.nodes {
-            self.handle(Parcel { from: outside(from), to: outside(to), connection, kind });
-            self.settle();
+        let Segment { from: sender, to: receiver, content } = segment;
+        let is_ours = receiver.node == self.node && sender.node != self.node;
+        if !is_ours || sender.node >= self.nodes {
+            return;
+        }
+        let (from, to) = (outside(sender), outside(receiver));
+        match content {
+            Content::Stream { connection, kind } => {
+                let (from, to) = (Place::Inet(from), Place::Inet(to));
+                self.handle(Parcel { from, to, connection, kind });
+                self.settle();
+            }
+            Content::Datagram(bytes) => {
+                if !self.take_datagram(to, Datagram { from, bytes }) {
+                    let content = Content::Unreachable;
+                    self.outgoing.push(Segment { from: receiver, to: sender, content });
+                }
+            }
+            Content::Unreachable => self.unreached(to, from),
         }
     }
 

@@ -63,7 +63,7 @@ pub(super) fn path((family, bytes): &(u16, Vec<u8>)) -> Result<Path> {
     })
 }
 
-fn inet_bytes(address: SocketAddrV4) -> Vec<u8> {
+pub(super) fn inet_bytes(address: SocketAddrV4) -> Vec<u8> {
     let mut bytes = AF_INET.to_le_bytes().to_vec();
     bytes.extend(address.port().to_be_bytes());
     bytes.extend(address.ip().octets());
@@ -121,6 +121,7 @@ impl Files {
                     false => Ok(inet_bytes(*remote)),
                 }
             }
+            State::Datagrams(datagrams) => datagrams.peer.map(inet_bytes).ok_or(Errno::NOTCONN),
             _ => Err(Errno::NOTCONN),
         }
     }

@@ -68,6 +68,9 @@ impl Files {
         backlog: u64,
     ) -> Result {
         let (number, _) = self.socket_number(context, descriptor)?;
+        if self.network().datagrams(number).is_some() {
+            return Err(Errno::OPNOTSUPP);
+        }
         self.network().listen(number, backlog as u32).map(|()| 0)
     }
 
@@ -79,6 +82,9 @@ impl Files {
         }
         let (number, waits) = self.socket_number(context, descriptor)?;
         let limit_ns = self.network().socket(number)?.settings.receive_ns;
+        if self.network().datagrams(number).is_some() {
+            return Err(Errno::OPNOTSUPP);
+        }
         if self.table.room() == 0 {
             return Err(Errno::MFILE);
         }
@@ -104,6 +110,11 @@ impl Files {
         let socket = self.network().socket(number)?;
         let family = socket.family;
         match (&socket.state, family) {
+            (State::Datagrams(_), _) => {
+                let is_none = given.0 == addresses::UNSPECIFIED;
+                let to = if is_none { None } else { Some(addresses::inet(&given)?) };
+                return self.network().connect_datagrams(number, to).map(|()| 0);
+            }
             (_, Family::Inet) if given.0 == addresses::UNSPECIFIED => {
                 self.network().stop_listening(number);
                 self.network().disconnect(number);
@@ -202,7 +213,14 @@ impl Files {
             _ => return Err(Errno::INVAL),
         };
         let socket = self.network().socket(number)?;
-        match (&socket.state, socket.family) {
+        match (&mut socket.state, socket.family) {
+            (State::Datagrams(datagrams), _) => {
+                datagrams.is_shut.0 |= reads;
+                datagrams.is_shut.1 |= writes;
+                let is_connected = datagrams.peer.is_some();
+                self.network().touch(number);
+                return if is_connected { Ok(0) } else { Err(Errno::NOTCONN) };
+            }
             (State::Listener(_), Family::Inet) if reads => self.network().stop_listening(number),
             (State::Listener(_), Family::Unix) => {
                 self.network().shut_listener(number, reads, writes);
