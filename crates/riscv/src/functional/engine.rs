@@ -9,7 +9,7 @@ use crate::elf::Image;
 use crate::exec::{Exit, Trap, execute};
 use crate::hart::{Hart, abi};
 use crate::host::LocalHost;
-use crate::kernel::{Caused, Effect, Expired, Kernel};
+use crate::kernel::{Caused, Effect, Expired, Interrupted, Kernel};
 use crate::space::{AddressSpace, Fault};
 use crate::{Symbols, disassemble};
 
@@ -118,9 +118,12 @@ impl<'a> Engine<'a> {
         self.reservation = None;
         if self.kernel.is_due(number) {
             let hart = &mut self.threads[number].hart;
-            if let Some(signal) = self.kernel.interrupt(number, hart, &mut self.space) {
+            let Interrupted { woken, killed } =
+                self.kernel.interrupt(number, hart, &mut self.space);
+            if let Some(signal) = killed {
                 return Ok(Some(End::Killed(signal)));
             }
+            self.wake(woken);
             self.note_code();
         }
         let mut left = self.options.slice.max(SHORTEST_SLICE);
@@ -216,9 +219,7 @@ impl<'a> Engine<'a> {
             Effect::Spawn { hart, state } => self.start(*hart, Hart::clone(state)),
             _ => {}
         }
-        for hart in reply.woken {
-            self.threads[hart].state = State::Running;
-        }
+        self.wake(reply.woken);
         self.note_code();
         reply.effect
     }
@@ -253,6 +254,13 @@ impl<'a> Engine<'a> {
         self.threads[number] = Thread { hart, state: State::Running };
     }
 
+    /// Harts run again that were asleep.
+    fn wake(&mut self, harts: Vec<usize>) {
+        for hart in harts {
+            self.threads[hart].state = State::Running;
+        }
+    }
+
     fn wake_if_due(&mut self, number: usize) {
         let thread = &mut self.threads[number];
         if matches!(thread.state, State::Asleep(Some(until)) if until <= self.host.now_ns) {
@@ -272,9 +280,7 @@ impl<'a> Engine<'a> {
             return None;
         }
         let Expired { woken, killed } = self.kernel.expire(self.host.now_ns);
-        for hart in woken {
-            self.threads[hart].state = State::Running;
-        }
+        self.wake(woken);
         killed
     }
 

@@ -42,10 +42,10 @@ pub use services::{Change, Entry, Host, Kind, OpenMode, Opened, Status, Stream, 
 pub use signals::signal_name;
 pub use synthetic::Program;
 pub use timers::Expired;
-pub use waiting::Caused;
+pub use waiting::{Caused, Interrupted};
 
 use crate::hart::{Hart, abi};
-use files::Files;
+use files::{Files, Held};
 use futex::Futexes;
 use memory::Memory;
 use shared::Shared;
@@ -107,6 +107,8 @@ struct Context<'a> {
     woken: Vec<usize>,
     /// Time at which the call gives up; of one that is made again only.
     deadline: Option<u64>,
+    /// Open files that the call has named, with those of before it was made again.
+    held: Held,
     /// The call is made again when something has changed, or at this time.
     wait: Option<Option<u64>>,
     /// Bytes that the call has moved to or from a socket, also before it was made again.
@@ -208,11 +210,13 @@ impl Kernel {
         }
         // A call that is made again gives up when it would have the first time.
         let partly = self.partly.remove(&hart);
-        let (deadline, moved, has_stopped) = match sleeper {
-            Some(Sleeper::Retry(until_ns)) => (until_ns, partly.unwrap_or(0), false),
+        let (deadline, moved, held) = match sleeper {
+            Some(Sleeper::Retry(until_ns)) => {
+                (until_ns, partly.unwrap_or(0), self.files.held(hart))
+            }
             _ => {
                 self.files.stop_opening(hart);
-                (None, 0, self.files.stop_locking(hart))
+                (None, 0, Held::new())
             }
         };
         let mut context = Context {
@@ -222,6 +226,7 @@ impl Kernel {
             host,
             woken: Vec::new(),
             deadline,
+            held,
             wait: None,
             moved,
             has_changed: false,
@@ -231,8 +236,13 @@ impl Kernel {
         if let Some(signal) = context.raised {
             outcome.1 = self.send(&mut context, To::Thread(hart), signal);
         }
-        let Context { mut woken, wait, moved, has_changed, .. } = context;
-        if has_changed || has_ticked || has_stopped {
+        let Context { mut woken, held, wait, moved, has_changed, .. } = context;
+        let waits = wait.is_some() && !self.signals.is_due(hart);
+        let has_closed = !waits && self.files.let_go(hart);
+        if waits {
+            self.files.hold(hart, held);
+        }
+        if has_changed || has_ticked || has_closed {
             woken.extend(self.retrying().filter(|hart| !woken.contains(hart)).collect::<Vec<_>>());
         }
         if memory.is_deferred() {
@@ -244,9 +254,6 @@ impl Kernel {
                 effect = Effect::Killed(signal);
             }
             self.signals.restore_mask(hart);
-        }
-        if matches!(effect, Effect::Exit(_) | Effect::Killed(_)) {
-            self.leave_network();
         }
         Reply { effect, woken }
     }

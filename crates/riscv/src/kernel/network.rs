@@ -1,12 +1,14 @@
-//! Stream sockets of a program, and what they tell those of other nodes of a run.
+//! Sockets of a program, of streams and of datagrams, and what they tell those of other nodes of a run.
 //!
-//! Two ends of a connection talk by [`Segment`]s only. Those for the node itself arrive at once; a driver carries the
-//! others: it takes them by [`Kernel::take_segments`], and gives them to the other node's [`Kernel::deliver`]. From one
-//! node to another it keeps their order and loses none.
+//! Two ends of a connection talk by [`Segment`]s only, each with the connection's number. Those for the node itself
+//! arrive at once; a driver carries the others: it takes them by [`Kernel::take_segments`], and gives them to the other
+//! node's [`Kernel::deliver`]. From one node to another it keeps their order and loses none.
 
 mod bound;
+mod datagrams;
 mod end;
 mod place;
+mod ports;
 mod saved;
 mod sockets;
 
@@ -24,13 +26,26 @@ pub(super) use sockets::{Listener, Network, Socket, State};
 /// Bytes of a data segment without its headers, at most: what an Ethernet frame of 1,500 bytes has room for.
 pub const MOST_DATA: usize = 1460;
 
+/// Bytes of a datagram without its headers, at most: as many as IPv4 has a length for.
+pub const MOST_DATAGRAM: usize = 65_507;
+
 /// One end of a connection: a node of the run and a port of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
     /// Number of the node, from 0.
     pub node: u16,
-    /// TCP port.
+    /// Port of TCP, or of UDP.
     pub port: u16,
+}
+
+/// The number of a connection, which no other one of the run has: what is under way of an earlier connection between
+/// the same ports is told from it. In TCP the sequence numbers that connections begin with are for that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Connection {
+    /// Number of the node that asks for it.
+    pub node: u16,
+    /// Those that this node has asked for before.
+    pub count: u64,
 }
 
 /// What one node's sockets tell another's.
@@ -40,8 +55,24 @@ pub struct Segment {
     pub from: Address,
     /// The end that it is for.
     pub to: Address,
-    /// What it says.
-    pub kind: Kind,
+    /// What is in it.
+    pub content: Content,
+}
+
+/// What is in a segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// A part of a connection.
+    Stream {
+        /// The connection that it is about.
+        connection: Connection,
+        /// What it says.
+        kind: Kind,
+    },
+    /// A datagram, of [`MOST_DATAGRAM`] bytes at most.
+    Datagram(Vec<u8>),
+    /// Nobody is where the sender got a datagram for.
+    Unreachable,
 }
 
 /// What a segment says.
@@ -68,18 +99,29 @@ pub enum Kind {
 }
 
 impl Segment {
-    /// Bytes that it takes of an Ethernet link, as a TCP segment without options: frame, preamble and gap included.
+    /// Bytes that it takes of an Ethernet link, as a TCP segment without options, as the fragments of a UDP datagram or
+    /// as an ICMP message: frames, preambles and gaps included.
     pub fn wire_bytes(&self) -> u64 {
         /// Preamble 8, header 14, checksum 4, gap 12.
         const FRAME: u64 = 38;
         const IPV4: u64 = 20;
         const TCP: u64 = 20;
+        const UDP: u64 = 8;
+        /// Its own header, and those of the datagram that it is about.
+        const ICMP: u64 = 8 + IPV4 + UDP;
         const SMALLEST_PAYLOAD: u64 = 46;
-        let data = match &self.kind {
-            Kind::Data(bytes) => bytes.len() as u64,
-            _ => 0,
-        };
-        FRAME + (IPV4 + TCP + data).max(SMALLEST_PAYLOAD)
+        const FRAGMENT: u64 = 1480;
+        let frame = |bytes: u64| FRAME + (IPV4 + bytes).max(SMALLEST_PAYLOAD);
+        match &self.content {
+            Content::Stream { kind: Kind::Data(bytes), .. } => frame(TCP + bytes.len() as u64),
+            Content::Stream { .. } => frame(TCP),
+            Content::Datagram(bytes) => {
+                let bytes = UDP + bytes.len() as u64;
+                bytes / FRAGMENT * frame(FRAGMENT)
+                    + if bytes % FRAGMENT > 0 { frame(bytes % FRAGMENT) } else { 0 }
+            }
+            Content::Unreachable => frame(ICMP),
+        }
     }
 }
 
@@ -103,11 +145,5 @@ impl Kernel {
             true => self.retrying().collect(),
             false => Vec::new(),
         }
-    }
-
-    /// Closes the sockets of a program that is over, of which other nodes get segments. The kernel does so where a
-    /// call, a signal or a fault ends the program; a driver that ends it for another reason does so itself.
-    pub fn leave_network(&mut self) {
-        self.files.network().leave();
     }
 }

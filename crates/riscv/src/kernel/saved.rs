@@ -24,6 +24,7 @@ impl Kernel {
         self.shared.check()?;
         self.timers.check()?;
         let has_thread = |hart| self.threads.id_on(hart).is_some();
+        self.files.check_holders(has_thread)?;
         self.futexes.check(has_thread)?;
         let stray = self.sleepers.keys().find(|&&hart| !has_thread(hart));
         require(stray.is_none(), || {

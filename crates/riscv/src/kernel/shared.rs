@@ -249,7 +249,8 @@ impl Kernel {
         context.has_changed |= self.files.keep(self.shared.files());
     }
 
-    /// Writes all shared mappings to their files. The driver calls it when the program ends, however that comes.
+    /// Writes all shared mappings to their files, and closes all sockets, of which other nodes get segments. The driver
+    /// calls it when the program ends, however that comes.
     pub fn end(&mut self, memory: &mut dyn UserMemory, host: &mut dyn Host) {
         if self.has_shared() {
             host.await_earlier();
@@ -258,6 +259,7 @@ impl Kernel {
             // Nobody is left to learn of an error.
             let _ = write_back(&region, &mut self.files, memory);
         }
+        self.files.network().leave();
     }
 
     /// Calls on memory where shared mappings of files may be: what has to be done before the call.

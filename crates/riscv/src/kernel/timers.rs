@@ -190,9 +190,6 @@ impl Kernel {
             let woken = self.retrying().filter(|hart| !expired.woken.contains(hart));
             expired.woken.extend(woken.collect::<Vec<_>>());
         }
-        if expired.killed.is_some() {
-            self.leave_network();
-        }
         expired
     }
 

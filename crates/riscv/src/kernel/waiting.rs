@@ -32,6 +32,15 @@ pub enum Caused {
     Breakpoint,
 }
 
+/// The outcome of [`Kernel::interrupt`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interrupted {
+    /// Other harts that were asleep and run again: the call that was interrupted has closed a file.
+    pub woken: Vec<usize>,
+    /// The signal that ends the program, if one does.
+    pub killed: Option<i32>,
+}
+
 impl Context<'_> {
     /// Nothing can be done now: the call is made again when something has changed, or at this time.
     pub(super) fn block(&mut self, until_ns: Option<u64>) -> Errno {
@@ -137,16 +146,15 @@ impl Kernel {
         self.sleepers.iter().filter(retries).map(|(&hart, _)| hart)
     }
 
-    /// Prepares a hart that was woken, or that stands between two instructions: a signal may have come for it. Returns
-    /// the signal that ends the program, if one does.
+    /// Prepares a hart that was woken, or that stands between two instructions: a signal may have come for it.
     pub fn interrupt(
         &mut self,
         hart: usize,
         state: &mut Hart,
         memory: &mut dyn UserMemory,
-    ) -> Option<i32> {
+    ) -> Interrupted {
         if !self.signals.is_due(hart) {
-            return None;
+            return Interrupted::default();
         }
         let restarts = self.signals.restarts(hart) && may_restart(state.x[abi::A7]);
         self.files.stop_opening(hart);
@@ -174,12 +182,12 @@ impl Kernel {
             }
             _ => {}
         }
-        let ends = self.signals.deliver(hart, state, memory);
+        // One that begins again names its files anew.
+        let has_closed = self.files.let_go(hart);
+        let killed = self.signals.deliver(hart, state, memory);
         self.signals.restore_mask(hart);
-        if ends.is_some() {
-            self.leave_network();
-        }
-        ends
+        let woken = if has_closed { self.retrying().collect() } else { Vec::new() };
+        Interrupted { woken, killed }
     }
 
     /// Permissions of an address that is reserved without memory: none. Otherwise they are the memory's matter.
@@ -224,19 +232,12 @@ impl Kernel {
                     Cause::Misaligned => (SIGBUS, 1),
                     Cause::NotMemory => (SIGBUS, 3),
                     // As if Linux had ended the program.
-                    Cause::Exhausted => {
-                        self.leave_network();
-                        return false;
-                    }
+                    Cause::Exhausted => return false,
                 };
                 (signal, code, fault.address)
             }
         };
-        let is_handled = self.signals.fault(hart, state, memory, (signal, code, address));
-        if !is_handled {
-            self.leave_network();
-        }
-        is_handled
+        self.signals.fault(hart, state, memory, (signal, code, address))
     }
 
     /// `kill`, `tkill`, `tgkill`, `rt_sigqueueinfo` and `rt_tgsigqueueinfo`.

@@ -99,6 +99,11 @@ fn sockets() {
 }
 
 #[test]
+fn datagrams() {
+    prints_the_same("datagrams", &[]);
+}
+
+#[test]
 fn connections() {
     prints_the_same("connections", &[]);
 }
@@ -106,6 +111,11 @@ fn connections() {
 #[test]
 fn sockets_move_parts_of_what_a_call_asks_for_as_in_qemu() {
     prints_the_same("streams", &[]);
+}
+
+#[test]
+fn calls_that_wait_keep_to_their_files() {
+    prints_the_same("replaced", &[]);
 }
 
 #[test]

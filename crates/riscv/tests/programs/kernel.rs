@@ -3,7 +3,7 @@
 use std::io;
 
 use proptest::prelude::*;
-use rackmem_riscv::kernel::{Effect, Errno, Expired, Host, Kernel, Reply, Stream};
+use rackmem_riscv::kernel::{Effect, Errno, Expired, Host, Interrupted, Kernel, Reply, Stream};
 use rackmem_riscv::space::{AddressSpace, PAGE, Permissions, TOP};
 use rackmem_riscv::{Hart, abi};
 
@@ -82,6 +82,11 @@ impl Process {
         state.x[abi::A0..abi::A0 + args.len()].copy_from_slice(args);
         let reply = self.kernel.call(hart, &mut state, &mut self.space, &mut self.world);
         (state, reply)
+    }
+
+    /// The program is over.
+    pub fn end(&mut self) {
+        self.kernel.end(&mut self.space, &mut self.world);
     }
 
     /// A call that does nothing but return a value.
@@ -334,7 +339,7 @@ fn a_signal_interrupts_a_futex_of_another_hart() {
     let (_, reply) = process.call(0, TGKILL, &[1000, id, SIGUSR1]);
     assert_eq!(reply.woken, [1]);
     assert!(process.kernel.is_due(1));
-    assert_eq!(process.kernel.interrupt(1, &mut state, &mut process.space), None);
+    assert_eq!(process.kernel.interrupt(1, &mut state, &mut process.space), Interrupted::default());
     assert_eq!((state.pc, state.x[abi::A0]), (HANDLER, SIGUSR1));
     assert_eq!(process.value(FUTEX, &[DATA + 256, FUTEX_WAKE, 9]), 0, "nobody waits any more");
     state.pc = 0x2000;
@@ -365,7 +370,7 @@ fn a_timer_wakes_its_program_every_period() {
     let due = process.kernel.expire(6000);
     assert_eq!(due, Expired { woken: vec![0], killed: None });
     assert_eq!(process.kernel.next_timer(), Some(9000));
-    assert_eq!(process.kernel.interrupt(0, &mut state, &mut process.space), None);
+    assert_eq!(process.kernel.interrupt(0, &mut state, &mut process.space), Interrupted::default());
     assert_eq!((state.pc, state.x[abi::A0]), (HANDLER, SIGALRM));
     // Periods that are over come as one; nobody handles it any more.
     process.space.store(DATA + 128, 8, 0).expect("it is mapped");
@@ -375,7 +380,7 @@ fn a_timer_wakes_its_program_every_period() {
     state.x[abi::SP] = DATA + PAGE;
     let due = process.kernel.expire(20_000);
     assert_eq!((due.killed, process.kernel.next_timer()), (None, Some(21_000)), "it is blocked");
-    assert_eq!(process.kernel.interrupt(0, &mut state, &mut process.space), None);
+    assert_eq!(process.kernel.interrupt(0, &mut state, &mut process.space), Interrupted::default());
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use rackmem_riscv::Hart;
 use rackmem_riscv::kernel::{Caused, Effect, Errno};
-use rackmem_riscv::network::{Address, BUFFER_BYTES, Kind, MOST_DATA, Segment};
+use rackmem_riscv::network::{
+    Address, BUFFER_BYTES, Connection, Content, Kind, MOST_DATA, MOST_DATAGRAM, Segment,
+};
 
 use super::kernel::{DATA, Process};
 
@@ -19,6 +21,7 @@ const ACCEPT: u64 = 202;
 const SOCKETPAIR: u64 = 199;
 const CONNECT: u64 = 203;
 const GETPEERNAME: u64 = 205;
+const SENDTO: u64 = 206;
 const SENDMSG: u64 = 211;
 
 const UNIX: u64 = 1;
@@ -36,6 +39,9 @@ const ANY: [u8; 4] = [0, 0, 0, 0];
 const PORT: u16 = 6379;
 const SERVER: Address = Address { node: 0, port: PORT };
 const CLIENT: Address = Address { node: 1, port: 32768 };
+
+/// The first one that node 1 asks for.
+const CONNECTION: Connection = Connection { node: 1, count: 0 };
 
 fn node(number: u16) -> Process {
     let mut process = Process::new();
@@ -110,12 +116,24 @@ fn connected(nodes: &mut [Process; 2]) -> (u64, u64) {
     (done(&mut nodes[0], ACCEPT, &[server, 0, 0]), client)
 }
 
+fn kind_of(segment: &Segment) -> &Kind {
+    match &segment.content {
+        Content::Stream { kind, .. } => kind,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A part of the first connection that node 1 asks for.
+fn stream(from: Address, to: Address, kind: Kind) -> Segment {
+    Segment { from, to, content: Content::Stream { connection: CONNECTION, kind } }
+}
+
 fn kinds(process: &mut Process) -> Vec<Kind> {
-    process.kernel.take_segments().into_iter().map(|segment| segment.kind).collect()
+    process.kernel.take_segments().iter().map(kind_of).cloned().collect()
 }
 
 fn hears(process: &mut Process, from: Address, to: Address, kind: Kind) -> Vec<Kind> {
-    process.kernel.deliver(Segment { from, to, kind });
+    process.kernel.deliver(stream(from, to, kind));
     kinds(process)
 }
 
@@ -127,11 +145,11 @@ fn a_client_of_another_node_is_served() {
     let (client, outcome) = ask(&mut nodes[1], [10, 0, 0, 1]);
     assert_eq!(outcome, None, "the answer is not there");
     let asked = nodes[1].kernel.take_segments();
-    assert_eq!(asked, [Segment { from: CLIENT, to: SERVER, kind: Kind::Connect }]);
+    assert_eq!(asked, [stream(CLIENT, SERVER, Kind::Connect)]);
     assert_eq!(asked[0].wire_bytes(), 84, "no frame is smaller");
     assert_eq!(nodes[0].kernel.deliver(asked[0].clone()), [0], "the server goes on");
     let answer = nodes[0].kernel.take_segments();
-    assert_eq!(answer, [Segment { from: SERVER, to: CLIENT, kind: Kind::Accept }]);
+    assert_eq!(answer, [stream(SERVER, CLIENT, Kind::Accept)]);
     assert_eq!(call(&mut nodes[0], ACCEPT, &[server, 0, 0]), Some(server + 1));
     assert_eq!(nodes[1].kernel.deliver(answer[0].clone()), [0], "the client goes on");
     assert_eq!(call(&mut nodes[1], CONNECT, &[client, ADDRESS, 16]), Some(0));
@@ -173,7 +191,7 @@ fn bytes_travel_in_frames_as_far_as_there_is_room() {
     }
     assert_eq!(written, 2 * BUFFER_BYTES, "both buffers are full");
     let sent = nodes[1].kernel.take_segments();
-    let bytes = |segment: &Segment| match &segment.kind {
+    let bytes = |segment: &Segment| match kind_of(segment) {
         Kind::Data(bytes) => bytes.len(),
         other => panic!("{other:?}"),
     };
@@ -231,8 +249,8 @@ fn addresses_outside_of_the_run_have_no_way() {
     assert_eq!(kinds(&mut alone), []);
     let ip_6 = call(&mut alone, SOCKET, &[10, STREAM, 0]);
     assert_eq!(ip_6, Some(Errno::AFNOSUPPORT.result()));
-    let datagrams = call(&mut alone, SOCKET, &[INET, 2, 0]);
-    assert_eq!(datagrams, Some(Errno::SOCKTNOSUPPORT.result()));
+    let raw = call(&mut alone, SOCKET, &[INET, 3, 0]);
+    assert_eq!(raw, Some(Errno::SOCKTNOSUPPORT.result()));
 }
 
 #[test]
@@ -284,6 +302,7 @@ fn a_program_that_is_killed_resets_its_connections() {
         done(&mut nodes[1], WRITE, &[client, BUFFER, 10]);
         carry(&mut nodes);
         end(&mut nodes[0]);
+        nodes[0].end();
         assert_eq!(kinds(&mut nodes[0]), [Kind::Reset], "there were bytes to read");
     }
 }
@@ -301,12 +320,48 @@ fn a_program_that_ends_closes_its_connections() {
         assert_eq!(call(&mut nodes[1], READ, &[client, BUFFER, 8]), None);
         let (_, reply) = nodes[0].any_call(0, EXIT_GROUP, &[0]);
         assert_eq!(reply.effect, Effect::Exit(0));
+        nodes[0].end();
         assert_eq!(carry(&mut nodes), 1, "the reader goes on");
         let end = call(&mut nodes[1], READ, &[client, BUFFER, 8]);
         let expected = if reads_all { 0 } else { Errno::CONNRESET.result() };
         assert_eq!(end, Some(expected));
         assert_eq!(hears(&mut nodes[0], CLIENT, SERVER, Kind::Connect), [Kind::Refuse]);
     }
+}
+
+#[test]
+fn a_client_that_asks_again_from_its_port_has_nothing_of_the_connection_before() {
+    const CLIENT_PORT: u16 = 700;
+    let mut nodes = [node(0), node(1)];
+    let server = listen(&mut nodes[0], ANY, 4);
+    let asks_from_port = |nodes: &mut [Process; 2]| {
+        put_address(&mut nodes[1], ANY, CLIENT_PORT);
+        let client = done(&mut nodes[1], SOCKET, &[INET, STREAM, 0]);
+        done(&mut nodes[1], BIND, &[client, ADDRESS, 16]);
+        put_address(&mut nodes[1], [10, 0, 0, 1], PORT);
+        assert_eq!(call(&mut nodes[1], CONNECT, &[client, ADDRESS, 16]), None);
+        client
+    };
+    let first = asks_from_port(&mut nodes);
+    carry(&mut nodes);
+    let accepted = done(&mut nodes[0], ACCEPT, &[server, 0, 0]);
+    // Bytes are under way when the client resets the connection, and asks for another one.
+    done(&mut nodes[0], WRITE, &[accepted, BUFFER, 10]);
+    let stale = nodes[0].kernel.take_segments();
+    done(&mut nodes[0], WRITE, &[accepted, BUFFER, 1]);
+    carry(&mut nodes);
+    done(&mut nodes[1], CLOSE, &[first]);
+    let second = asks_from_port(&mut nodes);
+    for segment in stale {
+        nodes[1].kernel.deliver(segment);
+    }
+    carry(&mut nodes);
+    assert_eq!(call(&mut nodes[1], CONNECT, &[second, ADDRESS, 16]), Some(0));
+    let accepted = done(&mut nodes[0], ACCEPT, &[server, 0, 0]);
+    assert_eq!(call(&mut nodes[1], READ, &[second, BUFFER, 8]), None, "nothing is for it");
+    done(&mut nodes[0], WRITE, &[accepted, BUFFER, 3]);
+    carry(&mut nodes);
+    assert_eq!(call(&mut nodes[1], READ, &[second, BUFFER, 8]), Some(3));
 }
 
 #[test]
@@ -371,4 +426,52 @@ fn descriptors_behind_another_control_message_are_refused() {
         put(&mut alone, BUFFER + 0x218, &second);
         assert_eq!(call(&mut alone, SENDMSG, &[end, BUFFER, 0]), Some(expected));
     }
+}
+
+#[test]
+fn datagrams_travel_in_fragments_and_what_nobody_takes_is_told() {
+    const DATAGRAMS: u64 = 2;
+    let mut nodes = [node(0), node(1)];
+    let receiver = done(&mut nodes[0], SOCKET, &[INET, DATAGRAMS, 0]);
+    put_address(&mut nodes[0], ANY, PORT);
+    done(&mut nodes[0], BIND, &[receiver, ADDRESS, 16]);
+    assert_eq!(call(&mut nodes[0], READ, &[receiver, BUFFER, 8]), None, "nothing has come");
+    let sender = done(&mut nodes[1], SOCKET, &[INET, DATAGRAMS, 0]);
+    put_address(&mut nodes[1], [10, 0, 0, 1], PORT);
+    done(&mut nodes[1], CONNECT, &[sender, ADDRESS, 16]);
+    for length in [0, 18, 19, 1472, 1473, MOST_DATAGRAM as u64] {
+        done(&mut nodes[1], SENDTO, &[sender, BUFFER, length, 0, 0, 0]);
+    }
+    let sent = nodes[1].kernel.take_segments();
+    let wires: Vec<u64> = sent.iter().map(Segment::wire_bytes).collect();
+    // 44 whole fragments, and one of 395 bytes.
+    assert_eq!(wires, [84, 84, 85, 1538, 1538 + 84, 44 * 1538 + 38 + 20 + 395]);
+    assert!(sent.iter().all(|segment| (segment.from, segment.to) == (CLIENT, SERVER)));
+    for segment in sent {
+        assert_eq!(nodes[0].kernel.deliver(segment), [0], "the receiver goes on");
+    }
+    for length in [0, 18, 19, 1472, 1473, MOST_DATAGRAM as u64] {
+        assert_eq!(call(&mut nodes[0], READ, &[receiver, BUFFER, 1 << 17]), Some(length));
+    }
+    // What has no room is lost, and nobody is told.
+    for _ in 0..10 {
+        done(&mut nodes[1], WRITE, &[sender, BUFFER, MOST_DATAGRAM as u64]);
+    }
+    carry(&mut nodes);
+    for _ in 0..3 {
+        done(&mut nodes[0], READ, &[receiver, BUFFER, 8]);
+    }
+    assert_eq!(call(&mut nodes[0], READ, &[receiver, BUFFER, 8]), None);
+    // Nobody is there any more.
+    done(&mut nodes[0], CLOSE, &[receiver]);
+    done(&mut nodes[1], WRITE, &[sender, BUFFER, 8]);
+    assert_eq!(call(&mut nodes[1], READ, &[sender, BUFFER, 8]), None);
+    carry(&mut nodes);
+    let told = call(&mut nodes[1], READ, &[sender, BUFFER, 8]);
+    assert_eq!(told, Some(Errno::CONNREFUSED.result()));
+    let answer = Segment { from: SERVER, to: CLIENT, content: Content::Unreachable };
+    assert_eq!(answer.wire_bytes(), 38 + 20 + 36);
+    assert_eq!(nodes[1].kernel.deliver(answer), [] as [usize; 0], "nobody waits");
+    nodes[1].end();
+    assert_eq!(carry(&mut nodes), 0);
 }

@@ -1,16 +1,20 @@
 //! What the operating systems of a rack tell each other, and when it arrives: messages about memory travel as long as
 //! packets of the fabric, and segments of sockets go by an Ethernet of their own (`lan`).
 //!
-//! A node's segments leave one after the other, at the rate of its link. The switch has a link for each node, and what
-//! several nodes send to one at the same time does not wait there.
+//! A node's segments leave one after the other, at the rate of its link. Datagrams that find too many before them are
+//! lost, as where the queue of an interface is full; connections wait for their receivers' room. The switch has a link
+//! for each node, and what several nodes send to one at the same time does not wait there.
 
-use rackmem_riscv::network::Segment;
+use rackmem_riscv::network::{Content, Segment};
 
 use super::borrow::lease::Message;
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::run::latency_cycles;
+
+/// Bytes that wait for a link before datagrams are lost: 1000 full frames (`txqueuelen` of Linux).
+const MOST_WAITING_BYTES: u64 = 1000 * 1538;
 
 /// Something that one operating system tells another one.
 #[derive(Clone, Debug)]
@@ -36,6 +40,7 @@ pub struct Post {
     arriving: Vec<(Cycle, u16, Letter)>,
     segments: u64,
     bytes: u64,
+    lost: u64,
 }
 
 impl Post {
@@ -50,6 +55,7 @@ impl Post {
             arriving: Vec::new(),
             segments: 0,
             bytes: 0,
+            lost: 0,
         }
     }
 
@@ -62,6 +68,12 @@ impl Post {
     pub fn send(&mut self, ready: Cycle, segment: Segment) {
         let bytes = segment.wire_bytes();
         let ready_ps = (ready as f64 * 1000.0 / self.clock_ghz) as u64;
+        let is_stream = matches!(segment.content, Content::Stream { .. });
+        let waiting_ps = self.free_ps.saturating_sub(ready_ps) as f64;
+        if !is_stream && waiting_ps > MOST_WAITING_BYTES as f64 * self.ps_per_byte {
+            self.lost += 1;
+            return;
+        }
         self.free_ps = self.free_ps.max(ready_ps) + (bytes as f64 * self.ps_per_byte) as u64;
         let arrives_ps = self.free_ps + self.latency_ps;
         let arrives = (arrives_ps as f64 * self.clock_ghz / 1000.0).ceil() as Cycle;
@@ -103,18 +115,21 @@ impl Post {
     pub fn write_stats(&self, stats: &mut Figures) {
         stats.insert("lan.segments".to_owned(), self.segments as f64);
         stats.insert("lan.bytes".to_owned(), self.bytes as f64);
+        stats.insert("lan.lost".to_owned(), self.lost as f64);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rackmem_riscv::network::{Address, Kind};
+    use rackmem_riscv::network::{Address, Connection, Kind};
 
     use super::*;
 
     fn segment(bytes: usize) -> Segment {
         let address = |node| Address { node, port: 80 };
-        Segment { from: address(0), to: address(1), kind: Kind::Data(vec![0; bytes]) }
+        let connection = Connection { node: 0, count: 0 };
+        let kind = Kind::Data(vec![0; bytes]);
+        Segment { from: address(0), to: address(1), content: Content::Stream { connection, kind } }
     }
 
     #[test]
@@ -133,6 +148,22 @@ mod tests {
         post.write_stats(&mut stats);
         let stats = stats.since(&Figures::default());
         assert_eq!((stats["lan.segments"], stats["lan.bytes"]), (3.0, 84.0 + 1538.0 + 84.0));
+    }
+
+    #[test]
+    fn datagrams_are_lost_where_too_many_wait_for_the_link() {
+        let mut post = Post::new(&Machine::default());
+        let address = |node| Address { node, port: 80 };
+        let content = Content::Datagram(vec![0; 1472]);
+        let datagram = Segment { from: address(0), to: address(1), content };
+        for _ in 0..1010 {
+            post.send(10, datagram.clone());
+        }
+        post.send(10, segment(1460));
+        assert_eq!(post.take_leaving().len(), 1001 + 1, "one leaves, and 1000 wait");
+        assert_eq!(post.lost, 9);
+        post.send(10 + 1_000_000_000, datagram);
+        assert_eq!((post.take_leaving().len(), post.lost), (1, 9), "the queue is empty again");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::io;
 use rackmem_riscv::code::fetch;
 use rackmem_riscv::functional::{Failure, Why};
 use rackmem_riscv::host::{Input, LocalHost, Output};
-use rackmem_riscv::kernel::{Caused, Effect, Kernel, Program};
+use rackmem_riscv::kernel::{Caused, Effect, Interrupted, Kernel, Program};
 use rackmem_riscv::space::{AddressSpace, Fault};
 use rackmem_riscv::{Hart, Mark, Symbols, abi, disassemble, elf, stack};
 use serde::{Deserialize, Serialize};
@@ -311,7 +311,6 @@ impl System {
         chip.settle();
         chip.show_stores();
         self.kernel.end(&mut User { pages: &mut self.pages, chip }, &mut self.host);
-        self.kernel.leave_network();
         for (number, tile) in (0..).zip(&mut chip.tiles) {
             if let Some(mut cpu) = tile.cpu.take() {
                 self.counted.push(*cpu.core().stats());
@@ -465,10 +464,12 @@ impl System {
     /// A thread goes on, with a handler first if it has a signal.
     fn resume_or_kill(&mut self, number: usize, mut hart: Box<Hart>, chip: &mut Chip) {
         let mut user = User { pages: &mut self.pages, chip };
-        match self.kernel.interrupt(number, &mut hart, &mut user) {
+        let Interrupted { woken, killed } = self.kernel.interrupt(number, &mut hart, &mut user);
+        match killed {
             Some(signal) => self.kill(number, signal, hart.pc, chip),
             None => self.resume(number, &hart, chip),
         }
+        woken.into_iter().for_each(|woken| self.wake(woken, chip));
     }
 
     /// A thread lets others have its core first.

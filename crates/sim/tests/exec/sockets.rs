@@ -8,10 +8,15 @@ use super::{load, prebuilt, run, said};
 /// A link of 1 Gb/s and a round number for the latency.
 const LAN: [(&str, &str); 2] = [("lan.latency_ns", "10000"), ("lan.gbit_s", "1")];
 
-/// What node 1 measured, in ns.
+/// What node 1 measured of streams, in ns.
 fn measured(settings: &[(&str, &str)], args: &[&str]) -> f64 {
+    measured_by(settings, &[&["lan_test"], args].concat())
+}
+
+/// The same by another program.
+fn measured_by(settings: &[(&str, &str)], args: &[&str]) -> f64 {
     let machine = load("sonuma", settings);
-    let outcome = run(&machine, 2, &[&["lan_test"], args].concat());
+    let outcome = run(&machine, 2, args);
     said(&outcome);
     let text = String::from_utf8_lossy(&outcome.nodes[1].stdout).into_owned();
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -38,6 +43,17 @@ fn a_round_trip_is_made_of_latency_frames_and_calls() {
     let frames = 2.0 * (1498.0 + 40.0) * 8.0 - 2.0 * frame_ns;
     let long = at(&[], "1460") - base;
     assert!((frames..frames + 1_500.0).contains(&long), "{long}, at least {frames}");
+}
+
+#[test]
+fn a_datagram_takes_as_long_as_a_segment_and_a_long_one_as_its_fragments() {
+    let at = |bytes| measured_by(&LAN, &["lan_datagrams", "4", bytes]);
+    let (short, stream) = (at("6"), measured(&LAN, &["ping", "4", "6"]));
+    assert!((short - stream).abs() < 500.0, "{short} and {stream}");
+    // 40 whole fragments, and one of 808 bytes.
+    let frames = 40.0 * 1538.0 + 38.0 + 20.0 + 808.0;
+    let (least, long) = (short + 2.0 * (frames - 84.0) * 8.0, at("60000"));
+    assert!((least..1.1 * least).contains(&long), "{long}, at least {least}");
 }
 
 #[test]

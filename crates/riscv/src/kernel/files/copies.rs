@@ -11,7 +11,8 @@ const LAST: u64 = i64::MAX as u64;
 /// A file on one side of a copy.
 #[derive(Clone, Copy)]
 struct Side {
-    descriptor: u64,
+    /// Number of the open file.
+    file: u32,
     /// Address of the place in the file, which the call moves on; 0 for that of the file.
     offset: u64,
 }
@@ -38,14 +39,14 @@ impl Open {
 
 impl Files {
     /// A file that was opened for that.
-    fn side(&mut self, descriptor: u64, way: Way) -> Result<&mut OpenFile> {
-        let file = self.table.file(descriptor)?;
+    fn side(&mut self, file: u32, way: Way) -> Result<&mut OpenFile> {
+        let file = self.table.by_number(file)?;
         if file.permits(way) { Ok(file) } else { Err(Errno::BADF) }
     }
 
-    /// The number of the pipe, if a descriptor is one of its ends.
-    fn pipe_number(&mut self, descriptor: u64) -> Result<Option<u32>> {
-        Ok(match self.table.get(descriptor)? {
+    /// The number of the pipe, if an open file is one of its ends.
+    fn pipe_number(&mut self, file: u32) -> Result<Option<u32>> {
+        Ok(match &self.table.by_number(file)?.open {
             Open::Pipe(number) => Some(*number),
             _ => None,
         })
@@ -55,7 +56,7 @@ impl Files {
     fn begin(&mut self, context: &mut Context<'_>, side: Side) -> Result {
         const CURRENT: u64 = 1;
         match side.offset {
-            0 => self.seek(side.descriptor, 0, CURRENT),
+            0 => self.seek(side.file, 0, CURRENT),
             offset => match context.read_u64(offset)? {
                 place if place > LAST => Err(Errno::INVAL),
                 place => Ok(place),
@@ -67,7 +68,7 @@ impl Files {
     fn end(&mut self, context: &mut Context<'_>, side: Side, place: u64) -> Result<()> {
         const SET: u64 = 0;
         match side.offset {
-            0 => self.seek(side.descriptor, place, SET).map(|_| ()),
+            0 => self.seek(side.file, place, SET).map(|_| ()),
             offset => context.write_words(offset, &[place]),
         }
     }
@@ -76,15 +77,15 @@ impl Files {
     fn put_some(
         &mut self,
         context: &mut Context<'_>,
-        descriptor: u64,
+        file: u32,
         bytes: &[u8],
         at: Option<u64>,
     ) -> Result<usize> {
-        let most = match self.pipe_number(descriptor)? {
+        let most = match self.pipe_number(file)? {
             Some(number) => self.table.pipe(number)?.room().max(1),
             None => bytes.len(),
         };
-        self.put(context, descriptor, &bytes[..bytes.len().min(most)], at)
+        self.put(context, file, &bytes[..bytes.len().min(most)], at)
     }
 
     /// Copies up to `length` bytes from a place of a file, to a place of another one or to where that one is. Returns
@@ -92,8 +93,8 @@ impl Files {
     fn copy(
         &mut self,
         context: &mut Context<'_>,
-        (from, start): (u64, u64),
-        (to, at): (u64, Option<u64>),
+        (from, start): (u32, u64),
+        (to, at): (u32, Option<u64>),
         length: u64,
     ) -> Result {
         let mut buffer = vec![0; length.min(CHUNK) as usize];
@@ -124,7 +125,8 @@ impl Files {
     /// `sendfile`.
     pub(super) fn send_file(&mut self, context: &mut Context<'_>) -> Result {
         let [to, from, offset, count, ..] = context.args();
-        let side = Side { descriptor: from, offset };
+        let from = self.named(context, from)?;
+        let side = Side { file: from, offset };
         if offset != 0 {
             context.read_u64(offset)?;
         }
@@ -134,6 +136,7 @@ impl Files {
         if offset != 0 && !has_places {
             return Err(Errno::SPIPE);
         }
+        let to = self.named(context, to)?;
         let OpenFile { open, flags, .. } = self.side(to, Way::Write)?;
         let is_appended = *flags & APPEND != 0 && !matches!(open, Open::Pipe(_));
         if is_appended || !open.takes_bytes() || !gives_bytes {
@@ -160,12 +163,10 @@ impl Files {
     /// `copy_file_range`.
     pub(super) fn copy_range(&mut self, context: &mut Context<'_>) -> Result {
         let [from, from_offset, to, to_offset, length, flags] = context.args();
-        let sides = [
-            Side { descriptor: from, offset: from_offset },
-            Side { descriptor: to, offset: to_offset },
-        ];
-        for Side { descriptor, offset } in sides {
-            self.table.get(descriptor)?;
+        let (from, to) = (self.named(context, from)?, self.named(context, to)?);
+        let sides =
+            [Side { file: from, offset: from_offset }, Side { file: to, offset: to_offset }];
+        for Side { offset, .. } in sides {
             if offset != 0 {
                 context.read_u64(offset)?;
             }
@@ -177,7 +178,8 @@ impl Files {
         let (start, at) = (self.begin(context, sides[0])?, self.begin(context, sides[1])?);
         let rest = self.size_bytes(from).map_or(0, |size| size.saturating_sub(start));
         let length = length.min(MOST_BYTES).min(rest);
-        let inodes = [from, to].map(|file| self.table.file(file).map(|file| file.status.inode));
+        let inodes =
+            [from, to].map(|file| self.table.by_number(file).map(|file| file.status.inode));
         if inodes[0] == inodes[1] && start.abs_diff(at) < length {
             return Err(Errno::INVAL);
         }
@@ -191,10 +193,10 @@ impl Files {
     }
 
     /// Whether `copy_file_range` copies between these: both are regular files of one file system.
-    fn may_copy(&mut self, from: u64, to: u64) -> Result<()> {
+    fn may_copy(&mut self, from: u32, to: u32) -> Result<()> {
         let mut systems = [None, None];
-        for (descriptor, system) in [from, to].into_iter().zip(&mut systems) {
-            *system = match self.table.get(descriptor)? {
+        for (file, system) in [from, to].into_iter().zip(&mut systems) {
+            *system = match &self.table.by_number(file)?.open {
                 Open::Folder(..) => return Err(Errno::ISDIR),
                 Open::File(Regular::Disk(_)) => Some("disk"),
                 Open::File(Regular::Memory(_)) => Some("memory"),
@@ -216,19 +218,9 @@ impl Files {
     pub(super) fn splice(&mut self, context: &mut Context<'_>, number: u64) -> Result {
         const FLAGS: u32 = 0xf;
         const NO_WAIT: u32 = 2;
-        let (from, to, length, flags) = match (number, context.args()) {
-            (number::TEE, [from, to, length, flags, ..]) => (
-                Side { descriptor: from, offset: 0 },
-                Side { descriptor: to, offset: 0 },
-                length,
-                flags,
-            ),
-            (_, [from, from_offset, to, to_offset, length, flags]) => (
-                Side { descriptor: from, offset: from_offset },
-                Side { descriptor: to, offset: to_offset },
-                length,
-                flags,
-            ),
+        let [from, from_offset, to, to_offset, length, flags] = match (number, context.args()) {
+            (number::TEE, [from, to, length, flags, ..]) => [from, 0, to, 0, length, flags],
+            (_, args) => args,
         };
         let flags = flags as u32;
         if flags & !FLAGS != 0 {
@@ -237,9 +229,11 @@ impl Files {
         if length == 0 {
             return Ok(0);
         }
-        let waits = self.side(from.descriptor, Way::Read)?.flags & NONBLOCK == 0;
-        self.side(to.descriptor, Way::Write)?;
-        let ends = (self.pipe_number(from.descriptor)?, self.pipe_number(to.descriptor)?);
+        let from = Side { file: self.named(context, from)?, offset: from_offset };
+        let to = Side { file: self.named(context, to)?, offset: to_offset };
+        let waits = self.side(from.file, Way::Read)?.flags & NONBLOCK == 0;
+        self.side(to.file, Way::Write)?;
+        let ends = (self.pipe_number(from.file)?, self.pipe_number(to.file)?);
         let moved = match ends {
             (Some(from), Some(to)) if from == to => return Err(Errno::INVAL),
             (Some(_), _) if from.offset != 0 => return Err(Errno::SPIPE),
@@ -264,7 +258,7 @@ impl Files {
         to: Side,
         (length, takes): (u64, bool),
     ) -> Result {
-        let OpenFile { open, flags, .. } = self.table.file(to.descriptor)?;
+        let OpenFile { open, flags, .. } = self.table.by_number(to.file)?;
         let is_pipe = matches!(open, Open::Pipe(_));
         let has_places = open.has_places();
         if !open.takes_bytes() || !is_pipe && *flags & APPEND != 0 || to.offset != 0 && !has_places
@@ -277,7 +271,7 @@ impl Files {
         if bytes.is_empty() {
             return if has_writers { Err(context.would_block(waits)) } else { Ok(0) };
         }
-        let count = self.put_some(context, to.descriptor, &bytes, at)?;
+        let count = self.put_some(context, to.file, &bytes, at)?;
         if takes {
             self.table.pipe(pipe)?.remove(count);
         }
@@ -296,12 +290,12 @@ impl Files {
         to: Side,
         length: u64,
     ) -> Result {
-        if !self.table.get(from.descriptor)?.gives_bytes() {
+        if !self.table.by_number(from.file)?.open.gives_bytes() {
             return Err(Errno::INVAL);
         }
         let start = self.begin(context, from)?;
         let length = length.min(CHUNK);
-        let moved = self.copy(context, (from.descriptor, start), (to.descriptor, None), length)?;
+        let moved = self.copy(context, (from.file, start), (to.file, None), length)?;
         self.end(context, from, start.saturating_add(moved))?;
         Ok(moved)
     }

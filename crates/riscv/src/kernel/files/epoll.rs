@@ -40,8 +40,9 @@ impl Files {
         self.table.add(file, flags != 0)
     }
 
-    fn interests(&mut self, descriptor: u64) -> Result<&mut Interests> {
-        match self.table.get(descriptor)? {
+    /// What an open file watches that is of `epoll`.
+    fn interests(&mut self, epoll: u32) -> Result<&mut Interests> {
+        match &mut self.table.by_number(epoll)?.open {
             Open::Epoll(interests) => Ok(interests),
             _ => Err(Errno::INVAL),
         }
@@ -61,6 +62,7 @@ impl Files {
             open if !open.can_be_watched() => return Err(Errno::PERM),
             _ => {}
         }
+        let epoll = self.named(context, epoll)?;
         let is_known = self.interests(epoll)?.get(&key).is_some_and(|known| known.file == file);
         let interest = match operation {
             REMOVE => None,
@@ -82,8 +84,8 @@ impl Files {
         Ok(0)
     }
 
-    /// Up to `most` events of an epoll descriptor: events and data. Notes them as reported.
-    fn take_events(&mut self, epoll: u64, most: usize, takes: bool) -> Result<Vec<(u32, u64)>> {
+    /// Up to `most` events of an open file of `epoll`: events and data. Notes them as reported.
+    fn take_events(&mut self, epoll: u32, most: usize, takes: bool) -> Result<Vec<(u32, u64)>> {
         let interests: Vec<(u32, Interest)> =
             self.interests(epoll)?.iter().map(|(&key, &interest)| (key, interest)).collect();
         let mut found = Vec::new();
@@ -93,7 +95,7 @@ impl Files {
                 self.interests(epoll)?.remove(&key);
                 continue;
             }
-            let ready = self.ready(key.into())? & (interest.events | ERR | HUP);
+            let ready = self.ready(interest.file)? & (interest.events | ERR | HUP);
             let is_edge = interest.events & EDGE != 0;
             let fresh = if is_edge { ready & !interest.seen } else { ready };
             interest.seen &= ready;
@@ -111,7 +113,7 @@ impl Files {
         Ok(found)
     }
 
-    pub(super) fn has_events(&mut self, epoll: u64) -> Result<bool> {
+    pub(super) fn has_events(&mut self, epoll: u32) -> Result<bool> {
         Ok(!self.take_events(epoll, 1, false)?.is_empty())
     }
 
@@ -122,6 +124,7 @@ impl Files {
         if most <= 0 {
             return Err(Errno::INVAL);
         }
+        let epoll = self.named(context, epoll)?;
         let found = self.take_events(epoll, most as usize, true)?;
         for (at, (events, data)) in (0..).zip(&found) {
             let words = [u64::from(*events), *data];

@@ -22,6 +22,7 @@ pub(super) struct Fifo {
 pub(super) struct Opener {
     hart: usize,
     way: Way,
+    status: Status,
     /// Somebody has opened the other end since.
     has_met: bool,
 }
@@ -94,7 +95,8 @@ impl Files {
                 _ if waits => {
                     let fifo = self.table.pipe(number)?.fifo.get_or_insert_default();
                     if !fifo.openers.iter().any(|opener| opener.hart == context.hart) {
-                        fifo.openers.push(Opener { hart: context.hart, way, has_met: false });
+                        let hart = context.hart;
+                        fifo.openers.push(Opener { hart, way, status, has_met: false });
                     }
                     return Err(context.block(None));
                 }
@@ -125,6 +127,13 @@ impl Files {
             Some(number) => number,
             None => self.table.new_pipe(Pipe::named(Fifo::new(inode))),
         }
+    }
+
+    /// The pipe that a thread opens and for whose other end it waits, whatever its name stands for by now.
+    pub(super) fn opening(&self, hart: usize) -> Option<Status> {
+        let openers = self.table.pipes().filter_map(|pipe| pipe.fifo.as_ref());
+        let opener = openers.flat_map(|fifo| &fifo.openers).find(|opener| opener.hart == hart);
+        opener.map(|opener| opener.status)
     }
 
     /// A thread does not wait for the other end of a pipe any more.

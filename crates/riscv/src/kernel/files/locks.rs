@@ -2,8 +2,6 @@
 //!
 //! A process is alone in its node, and nodes know nothing of each other's locks.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use super::table::{Open, OpenFile};
@@ -76,17 +74,12 @@ pub(super) struct Locks {
     whole: Vec<Whole>,
     /// Owners of a file follow each other as they came; ranges of one owner ascend.
     ranges: Vec<Range>,
-    /// Open files for whose locks harts wait: they stay open, also if their descriptors are closed meanwhile.
-    waiting: BTreeMap<usize, u32>,
 }
 
 impl Locks {
     /// Checks what was read, where `is_open` says which open files there are.
     pub(super) fn check(&self, is_open: impl Fn(u32) -> bool) -> Checked {
-        let Locks { whole, ranges, waiting } = self;
-        require(waiting.values().all(|&file| is_open(file)), || {
-            "locks.waiting: has a file that is not open".to_owned()
-        })?;
+        let Locks { whole, ranges } = self;
         require(whole.len() <= MOST_LOCKS && ranges.len() <= MOST_LOCKS, || {
             format!("locks: has more than {MOST_LOCKS} entries")
         })?;
@@ -105,22 +98,15 @@ impl Locks {
         Ok(())
     }
 
-    /// Whether a hart waits for a lock of an open file.
-    pub(super) fn awaits(&self, file: u32) -> bool {
-        self.waiting.values().any(|&waiting| waiting == file)
-    }
-
     /// The process has closed a descriptor of this file: its ranges are free, whichever descriptor locked them.
     pub(super) fn close_descriptor(&mut self, inode: u64) {
         self.ranges.retain(|lock| lock.inode != inode || lock.owner != Owner::Process);
     }
 
-    /// An open file is gone, and its locks with it. Returns whether there were any.
-    pub(super) fn close_file(&mut self, file: u32) -> bool {
-        let before = self.whole.len() + self.ranges.len();
+    /// An open file is gone, and its locks with it.
+    pub(super) fn close_file(&mut self, file: u32) {
         self.whole.retain(|lock| lock.file != file);
         self.ranges.retain(|lock| lock.owner != Owner::File(file));
-        self.whole.len() + self.ranges.len() < before
     }
 
     /// `flock`: `None` frees the file. Returns whether a lock is gone or weaker, or that another one is in the way.
@@ -248,32 +234,14 @@ impl Files {
         if !is_whole && (number != number::FCNTL || !is_range) {
             return None;
         }
-        // A call that is made again is about the file that it has been waiting for.
-        let awaited = self.table.locks.waiting.remove(&context.hart);
-        let named = || {
-            self.table.file(descriptor)?;
-            self.table.file_number(descriptor)
-        };
-        let file = match awaited.map_or_else(named, Ok) {
+        let file = match self.named(context, descriptor) {
             Ok(file) => file,
             Err(errno) => return Some(Err(errno)),
         };
-        let result = match is_whole {
+        Some(match is_whole {
             true => self.lock_file(context, file, command),
             false => self.lock_range(context, file),
-        };
-        if context.wait.is_some() {
-            self.table.locks.waiting.insert(context.hart, file);
-        } else if awaited.is_some() {
-            context.has_changed |= self.table.release(file);
-        }
-        Some(result)
-    }
-
-    /// A thread does not wait for a lock any more. Returns whether other locks are gone with the file.
-    pub(in crate::kernel) fn stop_locking(&mut self, hart: usize) -> bool {
-        let awaited = self.table.locks.waiting.remove(&hart);
-        awaited.is_some_and(|file| self.table.release(file))
+        })
     }
 
     /// `flock`.

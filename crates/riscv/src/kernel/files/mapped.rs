@@ -64,7 +64,7 @@ impl Files {
         }
     }
 
-    /// Keeps these files open, and closes others that no descriptor stands for. Returns whether one of them had locks.
+    /// Keeps these files open, and closes others that nothing else uses. Returns whether any is closed.
     pub(in crate::kernel) fn keep(&mut self, files: Vec<u32>) -> bool {
         self.table.keep(files)
     }
@@ -146,18 +146,23 @@ impl Files {
                 [Some((a0, at, length, matches!(number, number::READV | number::PREADV))), None]
             }
             // A file that grows has zeros there, as the pages have.
-            number::FTRUNCATE if self.size_bytes(a0).is_some_and(|size| a1 < size) => {
+            number::FTRUNCATE if self.is_shortened(context, a0, a1) => {
                 [Some((a0, Some(a1), u64::MAX, false)), None]
             }
             _ => return Vec::new(),
         };
         let sides = sides.into_iter().flatten();
-        sides.filter_map(|side| self.place(side)).collect()
+        sides.filter_map(|side| self.place(context, side)).collect()
     }
 
-    /// The size of the regular file of a descriptor.
-    pub(super) fn size_bytes(&mut self, descriptor: u64) -> Option<u64> {
-        match self.table.get(descriptor).ok()? {
+    fn is_shortened(&mut self, context: &Context<'_>, descriptor: u64, length: u64) -> bool {
+        let file = self.meant(context, descriptor).ok();
+        file.and_then(|file| self.size_bytes(file)).is_some_and(|size| length < size)
+    }
+
+    /// The size of an open file that is a regular one.
+    pub(super) fn size_bytes(&mut self, file: u32) -> Option<u64> {
+        match &mut self.table.by_number(file).ok()?.open {
             Open::File(file) => file.size_bytes().ok(),
             _ => None,
         }
@@ -166,10 +171,11 @@ impl Files {
     /// So many bytes of the file of a descriptor: from a place on, or from where it is; and whether they are read.
     fn place(
         &mut self,
+        context: &Context<'_>,
         (descriptor, at, length, reads): (u64, Option<u64>, u64, bool),
     ) -> Option<Place> {
-        let OpenFile { open: Open::File(file), flags, status } =
-            self.table.file(descriptor).ok()?
+        let file = self.meant(context, descriptor).ok()?;
+        let OpenFile { open: Open::File(file), flags, status } = self.table.by_number(file).ok()?
         else {
             return None;
         };

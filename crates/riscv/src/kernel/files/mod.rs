@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `table` | descriptors, and what they stand for |
 //! | `names` | opening, and names of files |
+//! | `held` | open files of calls that wait |
 //! | `again` | opening what is open again, and `O_PATH` |
 //! | `transfer` | reading and writing |
 //! | `copies` | moving bytes from one file to another |
@@ -24,6 +25,7 @@ mod anonymous;
 mod copies;
 mod epoll;
 mod fifos;
+mod held;
 mod locks;
 mod mapped;
 mod names;
@@ -44,6 +46,7 @@ use super::synthetic::Process;
 use super::{Context, Errno, Result, number};
 use table::{Open, Table};
 
+pub(super) use held::Held;
 pub(super) use mapped::Place;
 pub(super) use names::empties;
 
@@ -103,11 +106,12 @@ impl Files {
                 number::SPLICE => (a0, a2),
                 _ => (a0, a0),
             };
-            let mut partners = self.table.partners(from);
+            let mut ends = vec![self.meant(context, from)];
             if to != from {
-                partners.extend(self.table.partners(to));
+                ends.push(self.meant(context, to));
             }
-            for file in partners {
+            let partners = ends.into_iter().flatten().flat_map(|file| self.table.partners(file));
+            for file in partners.collect::<Vec<_>>() {
                 self.note_change(file);
             }
         }
@@ -138,7 +142,7 @@ impl Files {
             number::SENDFILE => self.send_file(context),
             number::COPY_FILE_RANGE => self.copy_range(context),
             number::SPLICE | number::TEE => self.splice(context, number),
-            number::LSEEK => self.seek(a0, a1, a2),
+            number::LSEEK => self.named(context, a0).and_then(|file| self.seek(file, a1, a2)),
             number::TRUNCATE => self.truncate_named(context, process),
             number::FTRUNCATE => self.truncate(a0, a1),
             number::FALLOCATE => self.allocate(a0, a1, a2.checked_add(a3)),
@@ -198,8 +202,10 @@ impl Files {
 
     /// Closes a descriptor; a thread that waits at the other end of a pipe looks again.
     fn close(&mut self, context: &mut Context<'_>, descriptor: u64) -> Result {
-        for file in self.table.partners(descriptor) {
-            self.note_change(file);
+        if let Ok(file) = self.table.file_number(descriptor) {
+            for partner in self.table.partners(file) {
+                self.note_change(partner);
+            }
         }
         context.has_changed = true;
         self.table.close(descriptor).map(|()| 0)

@@ -83,6 +83,10 @@ impl Files {
         if flags & PATH != 0 {
             flags &= PATH | DIRECTORY | NO_FOLLOW | CLOEXEC;
         }
+        if let Some(status) = self.opening(context.hart) {
+            let open = self.open_fifo(context, status, flags)?;
+            return self.add_opened(open, status, flags);
+        }
         let permissions = self.permissions_of(mode);
         let name = self.name(context, folder, path)?;
         let (open, status) = match self.made(context, process, &name) {
@@ -119,6 +123,10 @@ impl Files {
         if flags & DIRECTORY != 0 && !matches!(open, Open::Folder(..)) {
             return Err(Errno::NOTDIR);
         }
+        self.add_opened(open, status, flags)
+    }
+
+    fn add_opened(&mut self, open: Open, status: Status, flags: u64) -> Result {
         let shown = flags & !(CLOEXEC | 0o1700);
         self.table.add(OpenFile { open, flags: shown, status }, flags & CLOEXEC != 0)
     }

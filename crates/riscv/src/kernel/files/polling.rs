@@ -16,14 +16,14 @@ pub(super) const READ_HUP: u32 = 0x2000;
 const MOST: u64 = 1024;
 
 impl Files {
-    /// Events of a descriptor that are there now.
-    pub(super) fn ready(&mut self, descriptor: u64) -> Result<u32> {
+    /// Events of an open file that are there now.
+    pub(super) fn ready(&mut self, number: u32) -> Result<u32> {
         let able = |reads: bool, writes: bool| {
             let reading = if reads { IN | NORMAL_IN } else { 0 };
             let writing = if writes { OUT | NORMAL_OUT } else { 0 };
             reading | writing
         };
-        let file = self.table.file(descriptor)?;
+        let file = self.table.by_number(number)?;
         let (reads, writes) = (file.permits(Way::Read), file.permits(Way::Write));
         let OpenFile { open, .. } = file;
         Ok(match open {
@@ -41,9 +41,21 @@ impl Files {
                 able(reads && pipe.is_readable(), writes && pipe.is_writable()) | hung_up | broken
             }
             &mut Open::Socket(number) => self.socket_events(number)?,
-            Open::Epoll(_) => able(self.has_events(descriptor)?, false),
+            Open::Epoll(_) => able(self.has_events(number)?, false),
             _ => able(true, true),
         })
+    }
+
+    /// Events of one of the descriptors that a call waits for; `NVAL` if it stands for nothing.
+    ///
+    /// As on Linux, a call that waits is woken by the files that it began with, and looks then at those that its
+    /// descriptors stand for by now.
+    fn look(&mut self, context: &mut Context<'_>, descriptor: u32, view: View) -> u32 {
+        let file = match view {
+            View::Begun => self.named(context, descriptor.into()),
+            View::Now => self.table.content_number(descriptor.into()),
+        };
+        file.and_then(|file| self.ready(file)).unwrap_or(NVAL)
     }
 
     /// `ppoll`.
@@ -53,20 +65,28 @@ impl Files {
         if count > MOST {
             return Err(Errno::INVAL);
         }
-        let mut ready = 0;
-        for index in 0..count {
-            let at = list.wrapping_add(BYTES * index);
-            let word = context.read_u64(at)?;
-            let (descriptor, wanted) = (word as u32 as i32, (word >> 32) as u32 & 0xffff);
-            let found = match descriptor {
-                0.. => self.ready(descriptor as u64).unwrap_or(NVAL),
-                _ => 0,
-            };
-            let events = found & (wanted | ERR | HUP | NVAL);
-            context.memory.write(at.wrapping_add(6), &(events as u16).to_le_bytes())?;
-            ready += u64::from(events != 0);
+        let places = (0..count).map(|index| list.wrapping_add(BYTES * index));
+        let words = places.clone().map(|at| context.read_u64(at)).collect::<Result<Vec<_>>>()?;
+        let mut events = Vec::new();
+        for view in context.views().iter().copied() {
+            events.clear();
+            for &word in &words {
+                let (descriptor, wanted) = (word as u32, (word >> 32) as u32 & 0xffff);
+                let is_one = descriptor as i32 >= 0;
+                let found = if is_one { self.look(context, descriptor, view) } else { 0 };
+                events.push(found & (wanted | ERR | HUP | NVAL));
+            }
+            if !context.is_late() && events.iter().all(|&events| events == 0) {
+                break;
+            }
         }
-        if ready > 0 { Ok(ready) } else { context.wait_for(timeout) }
+        for (at, &events) in places.zip(&events) {
+            context.memory.write(at.wrapping_add(6), &(events as u16).to_le_bytes())?;
+        }
+        match events.iter().filter(|&&events| events != 0).count() {
+            0 => context.wait_for(timeout),
+            ready => Ok(ready as u64),
+        }
     }
 
     /// `pselect6`.
@@ -76,34 +96,80 @@ impl Files {
             return Err(Errno::INVAL);
         }
         let bytes = count.div_ceil(64) * 8;
-        let wanted = [IN | HUP | ERR, OUT | ERR, 0];
-        let (mut ready, mut results) = (0, Vec::new());
-        for (set, wanted) in sets.into_iter().zip(wanted) {
-            if set == 0 {
-                continue;
-            }
+        let mut asked = Vec::new();
+        for (set, wanted) in sets.into_iter().zip([IN | HUP | ERR, OUT | ERR, 0]) {
             let mut bits = vec![0; bytes as usize];
-            context.memory.read(set, &mut bits)?;
-            for descriptor in 0..count {
-                let (byte, bit) = ((descriptor / 8) as usize, 1u8 << (descriptor % 8));
-                if bits[byte] & bit != 0 {
-                    let is_ready = self.ready(descriptor)? & wanted != 0;
-                    bits[byte] &= if is_ready { u8::MAX } else { !bit };
-                    ready += u64::from(is_ready);
-                }
+            if set != 0 {
+                context.memory.read(set, &mut bits)?;
+                asked.push((set, wanted, bits));
             }
-            results.push((set, bits));
+        }
+        let (mut ready, mut results) = (0, Vec::new());
+        for view in context.views().iter().copied() {
+            (ready, results) = (0, asked.clone());
+            for (_, wanted, bits) in &mut results {
+                ready += self.select_of(context, (count as u32, view), *wanted, bits)?;
+            }
+            if !context.is_late() && ready == 0 {
+                break;
+            }
         }
         // Sets keep what is wanted until the call is over.
         let outcome = if ready > 0 { ready } else { context.wait_for(timeout)? };
-        for (set, bits) in results {
+        for (set, _, bits) in results {
             context.memory.write(set, &bits)?;
         }
         Ok(outcome)
     }
+
+    /// Leaves those descriptors in a set that have one of the wanted events; returns their number. One that stands for
+    /// nothing is refused, or has every event if the call has been waiting.
+    fn select_of(
+        &mut self,
+        context: &mut Context<'_>,
+        (count, view): (u32, View),
+        wanted: u32,
+        bits: &mut [u8],
+    ) -> Result {
+        let mut ready = 0;
+        for descriptor in 0..count {
+            let (byte, bit) = ((descriptor / 8) as usize, 1u8 << (descriptor % 8));
+            if bits[byte] & bit == 0 {
+                continue;
+            }
+            let found = self.look(context, descriptor, view);
+            if found == NVAL && view == View::Begun {
+                return Err(Errno::BADF);
+            }
+            let is_ready = found & (wanted | NVAL) != 0;
+            bits[byte] &= if is_ready { u8::MAX } else { !bit };
+            ready += u64::from(is_ready);
+        }
+        Ok(ready)
+    }
+}
+
+/// Which open files a call looks at that waits for several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum View {
+    /// Those that its descriptors stood for when it began.
+    Begun,
+    /// Those that they stand for now.
+    Now,
 }
 
 impl Context<'_> {
+    /// The open files that a call looks at, one after the other as long as there is something to see: when it begins,
+    /// all are the same.
+    fn views(&self) -> &'static [View] {
+        if self.held.is_empty() { &[View::Begun] } else { &[View::Begun, View::Now] }
+    }
+
+    /// Whether the time is over for which the call waits.
+    fn is_late(&mut self) -> bool {
+        self.deadline.is_some_and(|until| until <= self.host.now_ns())
+    }
+
     /// Nothing is ready: waits until something is, or for the time at an address, of which 0 is none.
     pub(in crate::kernel) fn wait_for(&mut self, timeout: u64) -> Result {
         let timeout = if timeout == 0 { None } else { Some(self.read_time(timeout)?) };

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::epoll::Interests;
+use super::held::Holds;
 use super::locks::Locks;
 use super::pipes::Pipe;
 use super::regular::Regular;
@@ -103,6 +104,8 @@ pub(super) struct Table {
     pipes: BTreeMap<u32, Pipe>,
     /// Open files that mappings need.
     kept: Vec<u32>,
+    /// And those that calls hold.
+    pub(super) holds: Holds,
     pub(super) locks: Locks,
     pub(super) network: Network,
     /// Open files that are the host's.
@@ -124,6 +127,7 @@ impl Default for Table {
             files: BTreeMap::new(),
             pipes: BTreeMap::new(),
             kept: Vec::new(),
+            holds: Holds::default(),
             locks: Locks::default(),
             network: Network::default(),
             on_disk: 0,
@@ -153,7 +157,7 @@ impl Open {
 impl Table {
     /// Checks what was read: numbers refer to what is there, and new ones are free.
     pub(super) fn check(&self) -> Checked {
-        let Table { descriptors, files, pipes, kept, locks, network: _, on_disk, timers, last } =
+        let Table { descriptors, files, pipes, kept, holds, locks, on_disk, timers, last, .. } =
             self;
         let used = files.keys().chain(pipes.keys()).max().copied().unwrap_or(0);
         require((used..LAST_FILE).contains(last), || {
@@ -174,6 +178,7 @@ impl Table {
                 format!("descriptors[{at}].file: no open file has this number")
             })?;
         }
+        holds.check(|file| files.contains_key(&file))?;
         locks.check(|file| files.contains_key(&file))?;
         files.iter().try_for_each(|(number, file)| {
             self.check_file(file).map_err(|wrong| format!("files.{number}.{wrong}"))
@@ -229,8 +234,8 @@ impl Table {
     }
 
     pub(super) fn file(&mut self, descriptor: u64) -> Result<&mut OpenFile> {
-        let file = self.any_file(descriptor)?;
-        if file.flags & PATH == 0 { Ok(file) } else { Err(Errno::BADF) }
+        let number = self.content_number(descriptor)?;
+        self.by_number(number)
     }
 
     pub(super) fn get(&mut self, descriptor: u64) -> Result<&mut Open> {
@@ -305,20 +310,21 @@ impl Table {
         Ok(())
     }
 
-    /// Closes an open file that nothing uses any more. Returns whether it had locks.
+    /// Closes an open file that nothing uses any more, and its locks with it. Returns whether it is closed now.
     pub(super) fn release(&mut self, file: u32) -> bool {
         if self.is_used(file) {
             return false;
         }
-        let closed = self.files.remove(&file);
+        let Some(closed) = self.files.remove(&file) else { return false };
         self.timers.retain(|&timer| timer != file);
-        self.on_disk -= usize::from(closed.as_ref().is_some_and(OpenFile::is_on_disk));
-        match closed.map(|file| file.open) {
-            Some(Open::Pipe(number)) => self.forget_pipe(number),
-            Some(Open::Socket(number)) => self.network.close(number),
+        self.on_disk -= usize::from(closed.is_on_disk());
+        match closed.open {
+            Open::Pipe(number) => self.forget_pipe(number),
+            Open::Socket(number) => self.network.close(number),
             _ => {}
         }
-        self.locks.close_file(file)
+        self.locks.close_file(file);
+        true
     }
 
     /// Whether a file of the host is open.
@@ -352,17 +358,17 @@ impl Table {
     fn is_used(&self, file: u32) -> bool {
         let mut descriptors = self.descriptors.iter().flatten();
         self.kept.contains(&file)
-            || self.locks.awaits(file)
+            || self.holds.has(file)
             || descriptors.any(|other| other.file == file)
     }
 
-    /// Keeps these files open, and closes those that were kept before and are not used any more. Returns whether one
-    /// of them had locks.
+    /// Keeps these files open, and closes those that were kept before and are not used any more. Returns whether any
+    /// is closed.
     pub(super) fn keep(&mut self, mut files: Vec<u32>) -> bool {
         files.sort_unstable();
         files.dedup();
         let before = std::mem::replace(&mut self.kept, files);
-        before.into_iter().fold(false, |had_locks, file| self.release(file) | had_locks)
+        before.into_iter().fold(false, |is_any, file| self.release(file) | is_any)
     }
 
     /// An open file, which may have no descriptor.
@@ -373,6 +379,12 @@ impl Table {
     /// The number of the open file of a descriptor.
     pub(super) fn file_number(&mut self, descriptor: u64) -> Result<u32> {
         Ok(self.slot(descriptor)?.file)
+    }
+
+    /// The same of one with content.
+    pub(super) fn content_number(&mut self, descriptor: u64) -> Result<u32> {
+        let number = self.file_number(descriptor)?;
+        if self.by_number(number)?.flags & PATH == 0 { Ok(number) } else { Err(Errno::BADF) }
     }
 
     /// Descriptors that are in use, from the first number to the last.
@@ -403,6 +415,10 @@ impl Table {
 
     pub(super) fn pipes_mut(&mut self) -> impl Iterator<Item = (u32, &mut Pipe)> {
         self.pipes.iter_mut().map(|(&number, pipe)| (number, pipe))
+    }
+
+    pub(super) fn pipes(&self) -> impl Iterator<Item = &Pipe> {
+        self.pipes.values()
     }
 
     pub(super) fn pipe(&mut self, number: u32) -> Result<&mut Pipe> {
@@ -459,8 +475,7 @@ impl Table {
 
     /// The open files that stand at the two ends of what this one is an end of: itself, if it is no pipe. Sockets note
     /// for themselves which of them something happens to.
-    pub(super) fn partners(&mut self, descriptor: u64) -> Vec<u32> {
-        let Ok(Descriptor { file, .. }) = self.slot(descriptor).copied() else { return Vec::new() };
+    pub(super) fn partners(&self, file: u32) -> Vec<u32> {
         let number = match self.files.get(&file) {
             Some(OpenFile { open: Open::Pipe(number), .. }) => *number,
             Some(OpenFile { open: Open::Socket(_), .. }) => return Vec::new(),

@@ -49,17 +49,18 @@ impl Files {
         at: Option<u64>,
         way: Way,
     ) -> Result {
-        if !self.table.file(descriptor)?.permits(way) {
+        let file = self.named(context, descriptor)?;
+        if !self.table.by_number(file)?.permits(way) {
             return Err(Errno::BADF);
         }
         if at.is_some_and(|at| at > i64::MAX as u64) {
             return Err(Errno::INVAL);
         }
         let is_empty = pieces.len() > 1 && pieces.iter().all(|piece| piece.1 == 0);
-        if matches!(self.table.get(descriptor)?, Open::Folder(..)) && !is_empty {
+        if matches!(self.table.by_number(file)?.open, Open::Folder(..)) && !is_empty {
             return Err(Errno::ISDIR);
         }
-        if matches!(self.table.get(descriptor)?, Open::Socket(_)) && at.is_none() {
+        if matches!(self.table.by_number(file)?.open, Open::Socket(_)) && at.is_none() {
             return match way {
                 Way::Read if pieces.iter().all(|piece| piece.1 == 0) => Ok(0),
                 Way::Read => self.read_socket(context, descriptor, pieces, Reading::default()),
@@ -75,8 +76,8 @@ impl Files {
                 let place = (start.wrapping_add(done), wanted);
                 let at = at.map(|at| at.saturating_add(moved + done));
                 let step = match way {
-                    Way::Read => self.read_step(context, descriptor, place, at),
-                    Way::Write => self.write_step(context, descriptor, place, at),
+                    Way::Read => self.read_step(context, file, place, at),
+                    Way::Write => self.write_step(context, file, place, at),
                 };
                 let count = match step {
                     Ok(count) => count,
@@ -99,18 +100,18 @@ impl Files {
     fn read_step(
         &mut self,
         context: &mut Context<'_>,
-        descriptor: u64,
+        file: u32,
         (to, length): (u64, u64),
         at: Option<u64>,
     ) -> Result {
         if let (OpenFile { open: Open::Pipe(number), flags, .. }, None) =
-            (self.table.file(descriptor)?, at)
+            (self.table.by_number(file)?, at)
         {
             let pipe = (*number, *flags & NONBLOCK == 0);
             return self.read_pipe(context, pipe, (to, length));
         }
         let mut buffer = vec![0; length as usize];
-        let count = self.fetch(context, descriptor, &mut buffer, at)?;
+        let count = self.fetch(context, file, &mut buffer, at)?;
         context.memory.write(to, &buffer[..count])?;
         Ok(count as u64)
     }
@@ -119,11 +120,11 @@ impl Files {
     pub(super) fn fetch(
         &mut self,
         context: &mut Context<'_>,
-        descriptor: u64,
+        file: u32,
         buffer: &mut [u8],
         at: Option<u64>,
     ) -> Result<usize> {
-        let OpenFile { open, flags, .. } = self.table.file(descriptor)?;
+        let OpenFile { open, flags, .. } = self.table.by_number(file)?;
         let waits = *flags & NONBLOCK == 0;
         Ok(match (open, at) {
             (Open::File(file), None) => file.read(buffer)?,
@@ -158,29 +159,29 @@ impl Files {
     fn write_step(
         &mut self,
         context: &mut Context<'_>,
-        descriptor: u64,
+        file: u32,
         (from, length): (u64, u64),
         at: Option<u64>,
     ) -> Result {
         let mut buffer = vec![0; length as usize];
         context.memory.read(from, &mut buffer)?;
-        self.put(context, descriptor, &buffer, at).map(|count| count as u64)
+        self.put(context, file, &buffer, at).map(|count| count as u64)
     }
 
     /// Writes from a buffer of the kernel, to the place `at` of a file if it is given.
     pub(super) fn put(
         &mut self,
         context: &mut Context<'_>,
-        descriptor: u64,
+        file: u32,
         buffer: &[u8],
         at: Option<u64>,
     ) -> Result<usize> {
         let is_in_memory =
-            matches!(self.table.get(descriptor)?, Open::File(file) if file.is_in_memory());
+            matches!(&self.table.by_number(file)?.open, Open::File(file) if file.is_in_memory());
         if is_in_memory && buffer.len() as u64 > self.room(context) {
             return Err(Errno::NOSPC);
         }
-        let OpenFile { open, flags, .. } = self.table.file(descriptor)?;
+        let OpenFile { open, flags, .. } = self.table.by_number(file)?;
         let waits = *flags & NONBLOCK == 0;
         match (open, at) {
             (Open::File(to), None) => {
@@ -215,13 +216,13 @@ impl Files {
         Ok(buffer.len())
     }
 
-    pub(super) fn seek(&mut self, descriptor: u64, offset: u64, whence: u64) -> Result {
+    pub(super) fn seek(&mut self, file: u32, offset: u64, whence: u64) -> Result {
         const SET: u64 = 0;
         const CURRENT: u64 = 1;
         const END: u64 = 2;
         const LAST: u64 = 4;
         let place = |from: u64| from.checked_add_signed(offset as i64).ok_or(Errno::INVAL);
-        let open = self.table.get(descriptor)?;
+        let open = &mut self.table.by_number(file)?.open;
         if whence as u32 as u64 > LAST {
             return Err(Errno::INVAL);
         }

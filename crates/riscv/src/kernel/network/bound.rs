@@ -3,7 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ops::RangeInclusive;
 
-use super::place::{Place, ip_of};
+use super::place::{Place, ip_of, node_of};
+use super::ports::{Protocol, meet};
 use super::sockets::{Network, Socket, State};
 use crate::kernel::{Errno, Result};
 
@@ -28,6 +29,13 @@ impl Name {
     }
 }
 
+impl Socket {
+    /// Whether it meets others at an address and port.
+    pub(super) fn is_at(&self, ip: Ipv4Addr, port: u16) -> bool {
+        matches!(self.local, Some(Place::Inet(local)) if meet(local, ip, port))
+    }
+}
+
 impl Network {
     /// One without sockets, whose next port is this one.
     pub(super) fn with_next_port(port: u16) -> Option<Network> {
@@ -48,43 +56,62 @@ impl Network {
         if !ip.is_unspecified() && !self.is_own(ip) {
             return Err(Errno::ADDRNOTAVAIL);
         }
+        let protocol = Protocol::of(self.socket(number)?);
         let port = match to.port() {
-            0 => self.free_port()?,
+            0 => self.free_port(protocol)?,
             port if self.conflicts(number, ip, port) => return Err(Errno::ADDRINUSE),
             port => port,
         };
-        let socket = self.socket(number)?;
-        socket.bound = Some(SocketAddrV4::new(ip, port));
-        socket.local = socket.bound.map(Place::Inet);
-        Ok(())
+        self.change_place(number, |socket| {
+            socket.bound = Some(SocketAddrV4::new(ip, port));
+            socket.local = socket.bound.map(Place::Inet);
+        })
     }
 
     /// Whether another socket keeps this one from a port.
     fn conflicts(&self, number: u32, ip: Ipv4Addr, port: u16) -> bool {
-        let shares = self.sockets.get(&number).is_some_and(|socket| socket.settings.shares_port);
-        self.sockets.iter().any(|(&other, socket)| {
-            let Some(Place::Inet(local)) = socket.local else { return false };
-            let meets = local.ip().is_unspecified() || ip.is_unspecified() || *local.ip() == ip;
+        let Some(own) = self.sockets.get(&number) else { return false };
+        let (protocol, shares) = (Protocol::of(own), own.settings.shares_port);
+        let is_in_the_way = |socket: &Socket| {
             let listens = matches!(socket.state, State::Listener(_));
             let both_share = shares && socket.settings.shares_port && !listens;
-            other != number && local.port() == port && meets && !both_share
-        })
+            socket.is_at(ip, port) && !both_share
+        };
+        let mut others = self.ports.at(protocol, port).filter(|&other| other != number);
+        others.any(|other| self.sockets.get(&other).is_some_and(is_in_the_way))
     }
 
     /// A port that no socket has: each in its turn.
-    pub(super) fn free_port(&mut self) -> Result<u16> {
+    pub(super) fn free_port(&mut self, protocol: Protocol) -> Result<u16> {
         for _ in PORTS {
             let port = self.next_port;
             self.next_port = if port == *PORTS.end() { *PORTS.start() } else { port + 1 };
-            let has_it = |socket: &Socket| match socket.local {
-                Some(Place::Inet(local)) => local.port() == port,
-                _ => false,
-            };
-            if !self.sockets.values().any(has_it) {
+            if self.ports.at(protocol, port).next().is_none() {
                 return Ok(port);
             }
         }
         Err(Errno::ADDRINUSE)
+    }
+
+    /// The place from which a socket reaches an address: its own, or a free port.
+    pub(super) fn source(&mut self, number: u32, to: Ipv4Addr) -> Result<SocketAddrV4> {
+        let is_own = self.is_own(to);
+        if !is_own && node_of(to, self.nodes).is_none() {
+            return Err(Errno::NETUNREACH);
+        }
+        let source = if to.is_loopback() { Ipv4Addr::LOCALHOST } else { ip_of(self.node) };
+        let socket = self.socket(number)?;
+        match socket.local {
+            Some(Place::Inet(local)) if local.ip().is_unspecified() => {
+                Ok(SocketAddrV4::new(source, local.port()))
+            }
+            Some(Place::Inet(local)) if local.ip().is_loopback() && !is_own => Err(Errno::INVAL),
+            Some(Place::Inet(local)) => Ok(local),
+            _ => {
+                let protocol = Protocol::of(socket);
+                Ok(SocketAddrV4::new(source, self.free_port(protocol)?))
+            }
+        }
     }
 
     /// Whether an address is the node's own.
@@ -112,26 +139,24 @@ impl Network {
     }
 
     pub(super) fn has_listener(&self, ip: Ipv4Addr, port: u16) -> bool {
-        self.sockets.values().any(|socket| match (socket.local, &socket.state) {
-            (Some(Place::Inet(local)), State::Listener(_)) => {
-                let meets = local.ip().is_unspecified() || ip.is_unspecified() || *local.ip() == ip;
-                local.port() == port && meets
-            }
-            _ => false,
-        })
+        self.inet_listener_at(ip, port).is_some()
+    }
+
+    fn inet_listener_at(&self, ip: Ipv4Addr, port: u16) -> Option<u32> {
+        let is_there =
+            |number: &u32| self.sockets.get(number).is_some_and(|one| one.is_at(ip, port));
+        self.ports.listeners_at(port).find(is_there)
     }
 
     /// The socket that listens at a place.
     pub(super) fn listener_at(&self, to: Place) -> Option<u32> {
-        let listens = |number: u32, socket: &Socket| match (to, socket.local, &socket.state) {
-            (Place::Unix(asked), _, State::Listener(_)) => number == asked,
-            (Place::Inet(to), Some(Place::Inet(local)), State::Listener(_)) => {
-                let is_there = local.ip().is_unspecified() || local.ip() == to.ip();
-                local.port() == to.port() && is_there
+        match to {
+            Place::Inet(to) => self.inet_listener_at(*to.ip(), to.port()),
+            Place::Unix(number) => {
+                let state = self.sockets.get(&number).map(|socket| &socket.state);
+                matches!(state, Some(State::Listener(_))).then_some(number)
             }
-            _ => false,
-        };
-        self.sockets.iter().find(|&(&number, socket)| listens(number, socket)).map(|(&n, _)| n)
+        }
     }
 
     /// The Unix socket that listens by a name; the last one, if files have come and gone.

@@ -5,12 +5,14 @@
 //! there is room for. A receiver gives room back when half of its buffer has been read: until then the sender, which
 //! counts at least the other half, does not stand still.
 //!
+//! Segments name their connection, and an end takes those of its own only ([`Route`]).
+//!
 //! An end of TCP that is closed lives on until both directions are finished. One of a Unix socket tells the other
 //! end at once that nobody reads any more: what it has written arrives before that, beyond the receiver's room.
 
 use std::collections::VecDeque;
 
-use super::{Kind, MOST_DATA};
+use super::{Connection, Kind, MOST_DATA};
 use crate::kernel::{Errno, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +49,7 @@ pub(in crate::kernel) enum Family {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(in crate::kernel) struct End {
+    connection: Connection,
     family: Family,
     state: State,
     /// Bytes that each buffer holds.
@@ -72,9 +75,40 @@ pub(in crate::kernel) struct End {
     out: Vec<Kind>,
 }
 
+/// What a segment is to the node that it comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    /// The end has it.
+    Known,
+    /// It asks for a connection. An end of an earlier one is [over](End::make_room).
+    Asks,
+    /// It takes back that it has asked.
+    Withdraws,
+    /// Nobody knows its connection, and the sender learns of that.
+    Unknown,
+    /// The same, but there is no answer to an answer.
+    Nothing,
+}
+
+impl Route {
+    /// That of a segment of a connection to a place where this end is, if any is there.
+    pub(super) fn of(end: Option<&End>, connection: Connection, kind: &Kind) -> Route {
+        match kind {
+            Kind::Connect => Route::Asks,
+            _ if end.is_some_and(|end| end.connection == connection && !end.is_over()) => {
+                Route::Known
+            }
+            Kind::Reset => Route::Withdraws,
+            Kind::Refuse | Kind::Room { .. } => Route::Nothing,
+            Kind::Accept | Kind::Data(_) | Kind::Finish => Route::Unknown,
+        }
+    }
+}
+
 impl End {
-    fn new(family: Family, capacity: usize, state: State) -> End {
+    fn new(connection: Connection, family: Family, capacity: usize, state: State) -> End {
         End {
+            connection,
             family,
             state,
             capacity,
@@ -92,22 +126,32 @@ impl End {
     }
 
     /// The end that asks for a connection.
-    pub(in crate::kernel) fn connect(family: Family, capacity: usize) -> End {
-        let mut end = End::new(family, capacity, State::Connecting);
+    pub(super) fn connect(connection: Connection, family: Family, capacity: usize) -> End {
+        let mut end = End::new(connection, family, capacity, State::Connecting);
         end.out.push(Kind::Connect);
         end
     }
 
     /// The end of a listener that has been asked.
-    pub(in crate::kernel) fn accept(family: Family, capacity: usize) -> End {
-        let mut end = End::new(family, capacity, State::Open);
+    pub(super) fn accept(connection: Connection, family: Family, capacity: usize) -> End {
+        let mut end = End::new(connection, family, capacity, State::Open);
         end.out.push(Kind::Accept);
         end
     }
 
     /// One of a pair that is open from the beginning.
-    pub(in crate::kernel) fn paired(family: Family, capacity: usize) -> End {
-        End::new(family, capacity, State::Open)
+    pub(super) fn paired(connection: Connection, family: Family, capacity: usize) -> End {
+        End::new(connection, family, capacity, State::Open)
+    }
+
+    pub(super) const fn connection(&self) -> Connection {
+        self.connection
+    }
+
+    /// The other end asks for another connection between the same places, as it knows nothing of this one. One that has
+    /// ended in both directions stays as it is, for a program that has not closed it. Returns as [`End::receive`] does.
+    pub(super) fn make_room(&mut self) -> bool {
+        !self.has_ended() && self.receive(Kind::Reset)
     }
 
     /// Takes the segments that are to be sent, in their order.
@@ -290,7 +334,12 @@ impl End {
 
     /// Whether nobody needs this end any more.
     pub(in crate::kernel) fn is_done(&self) -> bool {
-        self.is_closed && (self.is_over() || self.last == Last::Sent && self.is_finished)
+        self.is_closed && (self.is_over() || self.has_ended())
+    }
+
+    /// Whether both streams have come to their ends.
+    fn has_ended(&self) -> bool {
+        self.last == Last::Sent && self.is_finished
     }
 
     pub(in crate::kernel) fn is_connecting(&self) -> bool {

@@ -38,7 +38,13 @@ pub(in crate::kernel) fn node_of(ip: Ipv4Addr, nodes: u16) -> Option<u16> {
     }
 }
 
+/// The place that an address of a program means: that of no node is the node itself.
+pub(super) const fn reached(to: SocketAddrV4) -> SocketAddrV4 {
+    let ip = if to.ip().is_unspecified() { Ipv4Addr::LOCALHOST } else { *to.ip() };
+    SocketAddrV4::new(ip, to.port())
+}
+
 /// A place of a node, for segments.
-pub(super) const fn outside(address: Address) -> Place {
-    Place::Inet(SocketAddrV4::new(ip_of(address.node), address.port))
+pub(super) const fn outside(address: Address) -> SocketAddrV4 {
+    SocketAddrV4::new(ip_of(address.node), address.port)
 }

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use super::bound::{Name, PORTS};
-use super::end::{End, Family};
-use super::place::{Place, ip_of, node_of, outside};
-use super::{Address, Kind, Segment};
+use super::datagrams::{Datagram, Datagrams};
+use super::end::{End, Family, Route};
+use super::place::{Place, node_of, outside, reached};
+use super::ports::Ports;
+use super::{Address, Connection, Content, Kind, Segment};
 use crate::kernel::{Errno, Result};
 
 /// Sockets of a node, with those that programs have closed and whose last bytes are under way, at most.
@@ -18,6 +20,15 @@ pub const BUFFER_BYTES: usize = 212_992;
 /// Connections that wait for `accept`, and as many again that wait for a place among these (`somaxconn`).
 const MOST_WAITING: usize = 4096;
 
+/// Somebody who asks for a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Asking {
+    from: Place,
+    /// The place that is asked.
+    to: Place,
+    connection: Connection,
+}
+
 /// What a listener keeps.
 #[derive(Default)]
 pub(in crate::kernel) struct Listener {
@@ -27,13 +38,15 @@ pub(in crate::kernel) struct Listener {
     pub ready: VecDeque<u32>,
     /// `shutdown` of a Unix socket for reading, after which nobody can connect; and for writing.
     pub is_shut: (bool, bool),
-    /// Those that ask, and have no answer yet: their place, and the one that they asked.
-    asking: VecDeque<(Place, Place)>,
+    /// Those that ask, and have no answer yet.
+    asking: VecDeque<Asking>,
 }
 
 /// What a socket is for.
 pub(in crate::kernel) enum State {
+    /// Of a stream without a connection.
     Fresh,
+    Datagrams(Datagrams),
     Listener(Listener),
     Stream {
         end: Box<End>,
@@ -90,24 +103,28 @@ impl Socket {
 struct Parcel {
     from: Place,
     to: Place,
+    connection: Connection,
     kind: Kind,
 }
 
 /// The sockets of a node.
 pub(in crate::kernel) struct Network {
     pub(super) node: u16,
-    nodes: u16,
+    pub(super) nodes: u16,
     pub(super) sockets: BTreeMap<u32, Socket>,
+    pub(super) ports: Ports,
     /// Ends of connections that are not over, by their place and that of the other end.
     ends: BTreeMap<(Place, Place), u32>,
     pub(super) next_port: u16,
     /// For other nodes.
-    outgoing: Vec<Segment>,
+    pub(super) outgoing: Vec<Segment>,
     /// For the node itself.
     inside: VecDeque<Parcel>,
     /// Open files of which a program may see a difference.
     touched: Vec<u32>,
     last: u32,
+    /// Connections that the node has asked for.
+    connections: u64,
 }
 
 impl Default for Network {
@@ -116,12 +133,14 @@ impl Default for Network {
             node: 0,
             nodes: 1,
             sockets: BTreeMap::new(),
+            ports: Ports::default(),
             ends: BTreeMap::new(),
             next_port: *PORTS.start(),
             outgoing: Vec::new(),
             inside: VecDeque::new(),
             touched: Vec::new(),
             last: 0,
+            connections: 0,
         }
     }
 }
@@ -145,7 +164,8 @@ impl Network {
         std::mem::take(&mut self.touched)
     }
 
-    fn touch(&mut self, number: u32) {
+    /// A program may see a difference of a socket.
+    pub(in crate::kernel) fn touch(&mut self, number: u32) {
         self.touched.extend(self.sockets.get(&number).and_then(|socket| socket.file));
     }
 
@@ -157,13 +177,39 @@ impl Network {
         Ok(self.insert(Socket::new(family, State::Fresh)))
     }
 
+    /// The same of datagrams.
+    pub(in crate::kernel) fn add_datagrams(&mut self) -> Result<u32> {
+        let number = self.add(Family::Inet)?;
+        self.socket(number)?.state = State::Datagrams(Datagrams::default());
+        Ok(number)
+    }
+
+    const fn next_connection(&mut self) -> Connection {
+        self.connections += 1;
+        Connection { node: self.node, count: self.connections - 1 }
+    }
+
     fn insert(&mut self, socket: Socket) -> u32 {
         self.last = self.last.wrapping_add(1);
         while self.sockets.contains_key(&self.last) {
             self.last = self.last.wrapping_add(1);
         }
+        self.ports.add(self.last, &socket);
         self.sockets.insert(self.last, socket);
         self.last
+    }
+
+    /// Changes the place of a socket, or whether it listens there.
+    pub(super) fn change_place<T>(
+        &mut self,
+        number: u32,
+        change: impl FnOnce(&mut Socket) -> T,
+    ) -> Result<T> {
+        let socket = self.sockets.get_mut(&number).ok_or(Errno::BADF)?;
+        self.ports.remove(number, socket);
+        let changed = change(socket);
+        self.ports.add(number, socket);
+        Ok(changed)
     }
 
     /// Two Unix sockets that are connected.
@@ -172,9 +218,10 @@ impl Network {
             return Err(Errno::NFILE);
         }
         let pair = [self.add(Family::Unix)?, self.add(Family::Unix)?];
+        let connection = self.next_connection();
         for (own, other) in [(pair[0], pair[1]), (pair[1], pair[0])] {
             let (local, remote) = (Place::Unix(own), Place::Unix(other));
-            let end = Box::new(End::paired(Family::Unix, BUFFER_BYTES));
+            let end = Box::new(End::paired(connection, Family::Unix, BUFFER_BYTES));
             let socket = self.socket(own)?;
             socket.local = Some(local);
             socket.state = State::Stream { end, remote, is_known: true, peer: None };
@@ -222,10 +269,12 @@ impl Network {
             }
             (Family::Inet, Some(Place::Unix(_)), _) => return Err(Errno::INVAL),
         }
+        self.change_place(number, |socket| {
+            if let State::Fresh = socket.state {
+                socket.state = State::Listener(Listener::default());
+            }
+        })?;
         let socket = self.socket(number)?;
-        if let State::Fresh = socket.state {
-            socket.state = State::Listener(Listener::default());
-        }
         let State::Listener(listener) = &mut socket.state else { return Err(Errno::INVAL) };
         listener.backlog = (backlog as usize).min(MOST_WAITING);
         self.admit(number);
@@ -244,23 +293,9 @@ impl Network {
 
     /// Asks the listener at an address for a connection.
     pub(in crate::kernel) fn connect(&mut self, number: u32, to: SocketAddrV4) -> Result<()> {
-        let ip = if to.ip().is_unspecified() { Ipv4Addr::LOCALHOST } else { *to.ip() };
-        if !self.is_own(ip) && node_of(ip, self.nodes).is_none() {
-            return Err(Errno::NETUNREACH);
-        }
-        let source = if ip.is_loopback() { Ipv4Addr::LOCALHOST } else { ip_of(self.node) };
-        let local = self.socket(number)?.local;
-        let local = match local {
-            Some(Place::Inet(local)) if local.ip().is_unspecified() => {
-                SocketAddrV4::new(source, local.port())
-            }
-            Some(Place::Inet(local)) if local.ip().is_loopback() && !self.is_own(ip) => {
-                return Err(Errno::INVAL);
-            }
-            Some(Place::Inet(local)) => local,
-            _ => SocketAddrV4::new(source, self.free_port()?),
-        };
-        let (local, remote) = (Place::Inet(local), Place::Inet(SocketAddrV4::new(ip, to.port())));
+        let to = reached(to);
+        let local = self.source(number, *to.ip())?;
+        let (local, remote) = (Place::Inet(local), Place::Inet(to));
         if self.ends.contains_key(&(local, remote)) {
             return Err(Errno::ADDRNOTAVAIL);
         }
@@ -280,10 +315,12 @@ impl Network {
         remote: Place,
         peer: Option<Name>,
     ) -> Result<()> {
-        let socket = self.socket(number)?;
-        let end = Box::new(End::connect(socket.family, BUFFER_BYTES));
-        socket.local = Some(local);
-        socket.state = State::Stream { end, remote, is_known: false, peer };
+        let connection = self.next_connection();
+        self.change_place(number, |socket| {
+            let end = Box::new(End::connect(connection, socket.family, BUFFER_BYTES));
+            socket.local = Some(local);
+            socket.state = State::Stream { end, remote, is_known: false, peer };
+        })?;
         self.ends.insert((local, remote), number);
         self.pump(number);
         self.settle();
@@ -315,8 +352,9 @@ impl Network {
                 break;
             };
             let State::Listener(listener) = state else { break };
-            let Some((remote, local)) = listener.asking.pop_front() else { break };
-            let end = Box::new(End::accept(*family, BUFFER_BYTES));
+            let Some(asking) = listener.asking.pop_front() else { break };
+            let Asking { from: remote, to: local, connection } = asking;
+            let end = Box::new(End::accept(connection, *family, BUFFER_BYTES));
             let (family, name) = (*family, name.clone());
             // Linux makes a new Unix socket, and copies one of TCP.
             let settings = match family {
@@ -347,7 +385,7 @@ impl Network {
         else {
             return;
         };
-        let (from, to) = (*from, *remote);
+        let (from, to, connection) = (*from, *remote, end.connection());
         let (kinds, is_over, is_done) = (end.take_out(), end.is_over(), end.is_done());
         if (is_over || is_done) && self.ends.get(&(from, to)) == Some(&number) {
             self.ends.remove(&(from, to));
@@ -356,14 +394,16 @@ impl Network {
             self.remove(number);
         }
         for kind in kinds {
-            self.send(Parcel { from, to, kind });
+            self.send(Parcel { from, to, connection, kind });
         }
     }
 
     /// Forgets a socket. If there was no room for more, those that have asked may get their connections now.
     fn remove(&mut self, number: u32) {
         let was_full = self.sockets.len() >= MOST_SOCKETS;
-        self.sockets.remove(&number);
+        if let Some(socket) = self.sockets.remove(&number) {
+            self.ports.remove(number, &socket);
+        }
         if was_full {
             let listens = |socket: &Socket| matches!(socket.state, State::Listener(_));
             let listeners = self.sockets.iter().filter(|(_, socket)| listens(socket));
@@ -392,7 +432,7 @@ impl Network {
             Some(node) if node != self.node => self.outgoing.push(Segment {
                 from: Address { node: self.node, port: from.port() },
                 to: Address { node, port: to.port() },
-                kind: parcel.kind,
+                content: Content::Stream { connection: parcel.connection, kind: parcel.kind },
             }),
             _ => self.inside.push_back(parcel),
         }
@@ -407,57 +447,77 @@ impl Network {
 
     /// Handles a segment of another node.
     pub(super) fn receive(&mut self, segment: Segment) {
-        let Segment { from, to, kind } = segment;
-        if to.node == self.node && from.node != self.node && from.node < self.nodes {
-            self.handle(Parcel { from: outside(from), to: outside(to), kind });
-            self.settle();
+        let Segment { from: sender, to: receiver, content } = segment;
+        let is_ours = receiver.node == self.node && sender.node != self.node;
+        if !is_ours || sender.node >= self.nodes {
+            return;
         }
-    }
-
-    fn handle(&mut self, Parcel { from, to, kind }: Parcel) {
-        let known = self.ends.get(&(to, from)).copied();
-        if kind == Kind::Connect {
-            // One that asks again knows nothing of an earlier connection.
-            if let Some(number) = known {
-                self.handle_known(number, Kind::Reset);
+        let (from, to) = (outside(sender), outside(receiver));
+        match content {
+            Content::Stream { connection, kind } => {
+                let (from, to) = (Place::Inet(from), Place::Inet(to));
+                self.handle(Parcel { from, to, connection, kind });
+                self.settle();
             }
-            return self.ask(from, to);
-        }
-        match (known, kind) {
-            (Some(number), kind) => self.handle_known(number, kind),
-            (None, Kind::Reset) => self.withdraw(from, to),
-            // There may be no answer to an answer.
-            (None, Kind::Refuse | Kind::Room { .. }) => {}
-            (None, _) => self.send(Parcel { from: to, to: from, kind: Kind::Reset }),
+            Content::Datagram(bytes) => {
+                if !self.take_datagram(to, Datagram { from, bytes }) {
+                    let content = Content::Unreachable;
+                    self.outgoing.push(Segment { from: receiver, to: sender, content });
+                }
+            }
+            Content::Unreachable => self.unreached(to, from),
         }
     }
 
-    fn handle_known(&mut self, number: u32, kind: Kind) {
-        if self.end(number).is_some_and(|end| end.receive(kind)) {
+    fn handle(&mut self, Parcel { from, to, connection, kind }: Parcel) {
+        let known = self.ends.get(&(to, from)).copied();
+        let end = known.and_then(|number| self.end(number));
+        match Route::of(end.as_deref(), connection, &kind) {
+            Route::Known => self.change_end(known, |end| end.receive(kind)),
+            Route::Asks => {
+                self.change_end(known, End::make_room);
+                self.ask(Asking { from, to, connection });
+            }
+            Route::Withdraws => self.withdraw(Asking { from, to, connection }),
+            Route::Unknown => {
+                self.send(Parcel { from: to, to: from, connection, kind: Kind::Reset });
+            }
+            Route::Nothing => {}
+        }
+    }
+
+    /// Has an end, if there is one, do something that its program may see.
+    fn change_end(&mut self, number: Option<u32>, act: impl FnOnce(&mut End) -> bool) {
+        let Some(number) = number else { return };
+        if self.end(number).is_some_and(act) {
             self.touch(number);
         }
         self.pump(number);
     }
 
     /// Somebody asks for a connection.
-    fn ask(&mut self, from: Place, to: Place) {
-        if let Some(number) = self.listener_at(to)
+    fn ask(&mut self, asking: Asking) {
+        if let Some(number) = self.listener_at(asking.to)
             && let Ok(Socket { state: State::Listener(listener), .. }) = self.socket(number)
             && listener.asking.len() < MOST_WAITING
         {
-            listener.asking.push_back((from, to));
+            listener.asking.push_back(asking);
             self.admit(number);
         } else {
-            self.send(Parcel { from: to, to: from, kind: Kind::Refuse });
+            self.refuse(asking);
         }
     }
 
+    fn refuse(&mut self, Asking { from, to, connection }: Asking) {
+        self.send(Parcel { from: to, to: from, connection, kind: Kind::Refuse });
+    }
+
     /// One that has asked for a connection, and has no answer yet, no longer wants it.
-    fn withdraw(&mut self, from: Place, to: Place) {
-        if let Some(number) = self.listener_at(to)
+    fn withdraw(&mut self, withdrawn: Asking) {
+        if let Some(number) = self.listener_at(withdrawn.to)
             && let Ok(Socket { state: State::Listener(listener), .. }) = self.socket(number)
         {
-            listener.asking.retain(|&asking| asking != (from, to));
+            listener.asking.retain(|&asking| asking != withdrawn);
         }
     }
 
@@ -492,13 +552,16 @@ impl Network {
 
     /// A listener listens no more; those that wait learn of it.
     pub(in crate::kernel) fn stop_listening(&mut self, number: u32) {
-        let Ok(Socket { state, .. }) = self.socket(number) else { return };
-        if let State::Listener(listener) = state {
-            let Listener { ready, asking, .. } = std::mem::take(listener);
-            *state = State::Fresh;
-            for (to, from) in asking {
-                self.send(Parcel { from, to, kind: Kind::Refuse });
+        let stopped = self.change_place(number, |socket| match &mut socket.state {
+            State::Listener(listener) => {
+                let listener = std::mem::take(listener);
+                socket.state = State::Fresh;
+                Some(listener)
             }
+            _ => None,
+        });
+        if let Ok(Some(Listener { ready, asking, .. })) = stopped {
+            asking.into_iter().for_each(|asking| self.refuse(asking));
             for waiting in ready {
                 self.with_end(waiting, |end| end.close(true));
             }
@@ -519,10 +582,11 @@ impl Network {
     /// Ends a connection at once, after which the socket can have another one.
     pub(in crate::kernel) fn disconnect(&mut self, number: u32) {
         self.with_end(number, End::reset);
-        if let Ok(socket) = self.socket(number) {
+        // There may be none.
+        let _ = self.change_place(number, |socket| {
             socket.state = State::Fresh;
             socket.local = socket.bound.map(Place::Inet);
-        }
+        });
         self.touch(number);
     }
 
@@ -542,7 +606,7 @@ impl Network {
     }
 
     /// The program is over: closes all of its sockets.
-    pub(super) fn leave(&mut self) {
+    pub(in crate::kernel) fn leave(&mut self) {
         let numbers: Vec<u32> = self.sockets.keys().copied().collect();
         numbers.into_iter().for_each(|number| self.close(number));
     }

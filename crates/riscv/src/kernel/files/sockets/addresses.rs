@@ -63,7 +63,7 @@ pub(super) fn path((family, bytes): &(u16, Vec<u8>)) -> Result<Path> {
     })
 }
 
-fn inet_bytes(address: SocketAddrV4) -> Vec<u8> {
+pub(super) fn inet_bytes(address: SocketAddrV4) -> Vec<u8> {
     let mut bytes = AF_INET.to_le_bytes().to_vec();
     bytes.extend(address.port().to_be_bytes());
     bytes.extend(address.ip().octets());
@@ -121,6 +121,7 @@ impl Files {
                     false => Ok(inet_bytes(*remote)),
                 }
             }
+            State::Datagrams(datagrams) => datagrams.peer.map(inet_bytes).ok_or(Errno::NOTCONN),
             _ => Err(Errno::NOTCONN),
         }
     }
@@ -136,7 +137,7 @@ impl Files {
     /// `getsockname`.
     pub(super) fn own_address(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, to, length_at, ..] = context.args();
-        let (number, _) = self.socket_number(descriptor)?;
+        let (number, _) = self.socket_number(context, descriptor)?;
         let bytes = self.local_bytes(number)?;
         write(context, &bytes, (to, length_at))
     }
@@ -144,7 +145,7 @@ impl Files {
     /// `getpeername`.
     pub(super) fn other_address(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, to, length_at, ..] = context.args();
-        let (number, _) = self.socket_number(descriptor)?;
+        let (number, _) = self.socket_number(context, descriptor)?;
         let bytes = self.remote_bytes(number)?;
         write(context, &bytes, (to, length_at))
     }

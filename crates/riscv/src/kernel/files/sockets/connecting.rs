@@ -11,7 +11,7 @@ impl Files {
     /// Gives a socket an address of the node, or the name of a file that is made.
     pub(super) fn bind(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, at, length, ..] = context.args();
-        let (number, _) = self.socket_number(descriptor)?;
+        let (number, _) = self.socket_number(context, descriptor)?;
         let given = addresses::given(context, at, length)?;
         let socket = self.network().socket(number)?;
         let is_bound = socket.local.is_some() || socket.name.is_some();
@@ -61,8 +61,16 @@ impl Files {
     }
 
     /// Has a socket take connections.
-    pub(super) fn listen(&mut self, descriptor: u64, backlog: u64) -> Result {
-        let (number, _) = self.socket_number(descriptor)?;
+    pub(super) fn listen(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        backlog: u64,
+    ) -> Result {
+        let (number, _) = self.socket_number(context, descriptor)?;
+        if self.network().datagrams(number).is_some() {
+            return Err(Errno::OPNOTSUPP);
+        }
         self.network().listen(number, backlog as u32).map(|()| 0)
     }
 
@@ -72,8 +80,11 @@ impl Files {
         if flags as u32 as u64 & !(NONBLOCK | CLOEXEC) != 0 {
             return Err(Errno::INVAL);
         }
-        let (number, waits) = self.socket_number(descriptor)?;
+        let (number, waits) = self.socket_number(context, descriptor)?;
         let limit_ns = self.network().socket(number)?.settings.receive_ns;
+        if self.network().datagrams(number).is_some() {
+            return Err(Errno::OPNOTSUPP);
+        }
         if self.table.room() == 0 {
             return Err(Errno::MFILE);
         }
@@ -94,11 +105,16 @@ impl Files {
     /// Asks for a connection, or for what has become of it.
     pub(super) fn connect(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, at, length, ..] = context.args();
-        let (number, waits) = self.socket_number(descriptor)?;
+        let (number, waits) = self.socket_number(context, descriptor)?;
         let given = addresses::given(context, at, length)?;
         let socket = self.network().socket(number)?;
         let family = socket.family;
         match (&socket.state, family) {
+            (State::Datagrams(_), _) => {
+                let is_none = given.0 == addresses::UNSPECIFIED;
+                let to = if is_none { None } else { Some(addresses::inet(&given)?) };
+                return self.network().connect_datagrams(number, to).map(|()| 0);
+            }
             (_, Family::Inet) if given.0 == addresses::UNSPECIFIED => {
                 self.network().stop_listening(number);
                 self.network().disconnect(number);
@@ -183,8 +199,13 @@ impl Files {
     }
 
     /// `shutdown`.
-    pub(super) fn shut_down(&mut self, descriptor: u64, how: u64) -> Result {
-        let (number, _) = self.socket_number(descriptor)?;
+    pub(super) fn shut_down(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        how: u64,
+    ) -> Result {
+        let (number, _) = self.socket_number(context, descriptor)?;
         let (reads, writes) = match how as u32 {
             0 => (true, false),
             1 => (false, true),
@@ -192,7 +213,14 @@ impl Files {
             _ => return Err(Errno::INVAL),
         };
         let socket = self.network().socket(number)?;
-        match (&socket.state, socket.family) {
+        match (&mut socket.state, socket.family) {
+            (State::Datagrams(datagrams), _) => {
+                datagrams.is_shut.0 |= reads;
+                datagrams.is_shut.1 |= writes;
+                let is_connected = datagrams.peer.is_some();
+                self.network().touch(number);
+                return if is_connected { Ok(0) } else { Err(Errno::NOTCONN) };
+            }
             (State::Listener(_), Family::Inet) if reads => self.network().stop_listening(number),
             (State::Listener(_), Family::Unix) => {
                 self.network().shut_listener(number, reads, writes);

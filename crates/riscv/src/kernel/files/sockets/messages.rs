@@ -1,5 +1,8 @@
 //! Calls that send and receive with flags.
 
+use std::net::SocketAddrV4;
+
+use super::datagrams::Received;
 use super::{Context, Errno, Files, Reading, Result, Writing, addresses};
 use crate::kernel::files::transfer::pieces;
 use crate::kernel::network::{Family, Place, State};
@@ -29,10 +32,14 @@ impl Files {
         descriptor: u64,
         pieces: &[(u64, u64)],
         flags: u64,
+        to: Option<SocketAddrV4>,
     ) -> Result {
-        self.socket_number(descriptor)?;
+        let (number, _) = self.socket_number(context, descriptor)?;
         if flags & OUT_OF_BAND != 0 {
             return Err(Errno::OPNOTSUPP);
+        }
+        if self.network().datagrams(number).is_some() {
+            return self.send_datagram(context, number, pieces, to);
         }
         let waits = flags & DO_NOT_WAIT == 0;
         let signals = flags & NO_SIGNAL == 0;
@@ -46,9 +53,10 @@ impl Files {
         descriptor: u64,
         pieces: &[(u64, u64)],
         flags: u64,
-    ) -> Result {
-        let (number, _) = self.socket_number(descriptor)?;
-        if flags & OUT_OF_BAND != 0 {
+    ) -> Result<Received> {
+        let socket @ (number, _) = self.socket_number(context, descriptor)?;
+        let is_stream = self.network().datagrams(number).is_none();
+        if flags & OUT_OF_BAND != 0 && is_stream {
             return Err(Errno::INVAL);
         }
         if flags & ERROR_QUEUE != 0 {
@@ -61,23 +69,44 @@ impl Files {
             awaits_all: flags & WAIT_FOR_ALL != 0,
             drops: flags & TRUNCATE != 0 && is_inet,
         };
-        self.read_socket(context, descriptor, pieces, reading)
-    }
-
-    /// That a message may have an address: TCP ignores it.
-    fn check_address(&mut self, descriptor: u64, has_address: bool) -> Result<()> {
-        let (number, _) = self.socket_number(descriptor)?;
-        let socket = self.network().socket(number)?;
-        match (&socket.state, socket.family) {
-            (State::Stream { .. }, Family::Unix) if has_address => Err(Errno::ISCONN),
-            (_, Family::Unix) if has_address => Err(Errno::OPNOTSUPP),
-            _ => Ok(()),
+        match is_stream {
+            true => self.read_socket(context, descriptor, pieces, reading).map(Received::bytes),
+            false => self.receive_datagram(context, socket, pieces, reading),
         }
     }
 
-    /// The name that a receiver is told: TCP has none, and a Unix socket that of the other end.
-    fn sender(&mut self, descriptor: u64) -> Result<Vec<u8>> {
-        let (number, _) = self.socket_number(descriptor)?;
+    /// The address that a datagram is for. TCP ignores one, and messages of Unix sockets may have none.
+    fn check_address(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        (at, length): (u64, u64),
+    ) -> Result<Option<SocketAddrV4>> {
+        let (number, _) = self.socket_number(context, descriptor)?;
+        let has_address = at != 0;
+        let socket = self.network().socket(number)?;
+        match (&socket.state, socket.family) {
+            (State::Datagrams(_), _) if has_address => {
+                addresses::inet(&addresses::given(context, at, length)?).map(Some)
+            }
+            (State::Stream { .. }, Family::Unix) if has_address => Err(Errno::ISCONN),
+            (_, Family::Unix) if has_address => Err(Errno::OPNOTSUPP),
+            _ => Ok(None),
+        }
+    }
+
+    /// The name that a receiver is told: that of a datagram's sender. TCP has none, and a Unix socket that of the other
+    /// end.
+    fn sender(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        received: &Received,
+    ) -> Result<Vec<u8>> {
+        if let Some(from) = received.from {
+            return Ok(addresses::inet_bytes(from));
+        }
+        let (number, _) = self.socket_number(context, descriptor)?;
         match self.network().socket(number)?.state {
             State::Stream { remote: Place::Unix(_), peer: Some(_), .. } => {
                 self.remote_bytes(number)
@@ -88,50 +117,52 @@ impl Files {
 
     /// `sendto`.
     pub(super) fn send_to(&mut self, context: &mut Context<'_>) -> Result {
-        let [descriptor, start, length, flags, address, _] = context.args();
-        self.check_address(descriptor, address != 0)?;
-        self.send(context, descriptor, &[(start, length)], flags)
+        let [descriptor, start, length, flags, address, address_length] = context.args();
+        let to = self.check_address(context, descriptor, (address, address_length))?;
+        self.send(context, descriptor, &[(start, length)], flags, to)
     }
 
     /// `recvfrom`.
     pub(super) fn receive_from(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, start, length, flags, address, length_at] = context.args();
-        let count = self.receive(context, descriptor, &[(start, length)], flags)?;
+        let received = self.receive(context, descriptor, &[(start, length)], flags)?;
         if address != 0 {
-            let sender = self.sender(descriptor)?;
+            let sender = self.sender(context, descriptor, &received)?;
             addresses::write(context, &sender, (address, length_at))?;
         }
-        Ok(count)
+        Ok(received.count)
     }
 
     /// `sendmsg`.
     pub(super) fn send_message(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, message, flags, ..] = context.args();
-        let (number, _) = self.socket_number(descriptor)?;
-        let has_name = context.read_u64(message.wrapping_add(NAME))? != 0
-            && context.read_u32(message.wrapping_add(NAME_LENGTH))? != 0;
-        self.check_address(descriptor, has_name)?;
+        let (number, _) = self.socket_number(context, descriptor)?;
+        let name = context.read_u64(message.wrapping_add(NAME))?;
+        let length = context.read_u32(message.wrapping_add(NAME_LENGTH))?;
+        let name = if length == 0 { 0 } else { name };
+        let to = self.check_address(context, descriptor, (name, length.into()))?;
         let pieces = message_pieces(context, message)?;
         if self.network().socket(number)?.family == Family::Unix {
             check_control(context, message)?;
         }
-        self.send(context, descriptor, &pieces, flags)
+        self.send(context, descriptor, &pieces, flags, to)
     }
 
     /// `recvmsg`.
     pub(super) fn receive_message(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, message, flags, ..] = context.args();
-        self.socket_number(descriptor)?;
+        self.socket_number(context, descriptor)?;
         let pieces = message_pieces(context, message)?;
-        let count = self.receive(context, descriptor, &pieces, flags)?;
+        let received = self.receive(context, descriptor, &pieces, flags)?;
         let name = context.read_u64(message.wrapping_add(NAME))?;
         if name != 0 {
-            let sender = self.sender(descriptor)?;
+            let sender = self.sender(context, descriptor, &received)?;
             addresses::write(context, &sender, (name, message.wrapping_add(NAME_LENGTH)))?;
         }
         context.write_words(message.wrapping_add(CONTROL_LENGTH), &[0])?;
-        context.memory.write(message.wrapping_add(FLAGS), &0u32.to_le_bytes())?;
-        Ok(count)
+        let flags = if received.is_cut { TRUNCATE as u32 } else { 0 };
+        context.memory.write(message.wrapping_add(FLAGS), &flags.to_le_bytes())?;
+        Ok(received.count)
     }
 }
 

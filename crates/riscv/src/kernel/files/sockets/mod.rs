@@ -1,16 +1,18 @@
-//! System calls on stream sockets, of IPv4 and of the machine itself (`AF_UNIX`). What connections do is in
-//! [`crate::kernel::network`].
+//! System calls on sockets: streams of IPv4 and of the machine itself (`AF_UNIX`), and datagrams of IPv4. What they do
+//! is in [`crate::kernel::network`].
 //!
 //! | file | content |
 //! |---|---|
 //! | `addresses` | addresses as programs write them |
 //! | `connecting` | `bind`, `listen`, `accept`, `connect`, `shutdown` |
+//! | `datagrams` | sending and receiving datagrams |
 //! | `messages` | `sendto`, `recvmsg` and their like |
 //! | `options` | `getsockopt` and `setsockopt` |
 //! | `streams` | reading and writing |
 
 mod addresses;
 mod connecting;
+mod datagrams;
 mod messages;
 mod options;
 mod streams;
@@ -38,9 +40,13 @@ const fn family(number: u64) -> Result<Family> {
     }
 }
 
+/// `SOCK_DGRAM`.
+const DATAGRAMS: u64 = 2;
+
 /// Checks the type and protocol of a socket. Returns its flags: `O_NONBLOCK` and `O_CLOEXEC`.
 fn flags(family: Family, kind: u64, protocol: u64) -> Result {
     const STREAM: u64 = 1;
+    const UDP: u64 = 17;
     const LAST_KIND: u64 = 10;
     const ANY: u64 = 0;
     const UNIX: u64 = 1;
@@ -51,8 +57,9 @@ fn flags(family: Family, kind: u64, protocol: u64) -> Result {
     match (kind, family, protocol as u32 as u64) {
         _ if flags & !(NONBLOCK | CLOEXEC) != 0 || kind > LAST_KIND => Err(Errno::INVAL),
         (STREAM, Family::Unix, ANY | UNIX) | (STREAM, Family::Inet, ANY | TCP) => Ok(flags),
+        (DATAGRAMS, Family::Inet, ANY | UDP) => Ok(flags),
         (_, Family::Inet, PROTOCOLS..) => Err(Errno::INVAL),
-        (STREAM, ..) => Err(Errno::PROTONOSUPPORT),
+        (STREAM, ..) | (DATAGRAMS, Family::Inet, _) => Err(Errno::PROTONOSUPPORT),
         _ => Err(Errno::SOCKTNOSUPPORT),
     }
 }
@@ -91,11 +98,11 @@ impl Files {
             number::SOCKET => self.new_socket(a0, a1, a2),
             number::SOCKETPAIR => self.new_pair(context),
             number::BIND => self.bind(context),
-            number::LISTEN => self.listen(a0, a1),
+            number::LISTEN => self.listen(context, a0, a1),
             number::ACCEPT => self.accept(context, 0),
             number::ACCEPT4 => self.accept(context, a3),
             number::CONNECT => self.connect(context),
-            number::SHUTDOWN => self.shut_down(a0, a1),
+            number::SHUTDOWN => self.shut_down(context, a0, a1),
             number::GETSOCKNAME => self.own_address(context),
             number::GETPEERNAME => self.other_address(context),
             number::SENDTO => self.send_to(context),
@@ -109,8 +116,9 @@ impl Files {
     }
 
     /// The socket of a descriptor, and whether calls on it wait.
-    fn socket_number(&mut self, descriptor: u64) -> Result<(u32, bool)> {
-        let OpenFile { open, flags, .. } = self.table.file(descriptor)?;
+    fn socket_number(&mut self, context: &mut Context<'_>, descriptor: u64) -> Result<(u32, bool)> {
+        let file = self.named(context, descriptor)?;
+        let OpenFile { open, flags, .. } = self.table.by_number(file)?;
         match open {
             Open::Socket(number) => Ok((*number, *flags & NONBLOCK == 0)),
             _ => Err(Errno::NOTSOCK),
@@ -140,7 +148,10 @@ impl Files {
     fn new_socket(&mut self, domain: u64, kind: u64, protocol: u64) -> Result {
         let family = family(domain)?;
         let flags = flags(family, kind, protocol)?;
-        let number = self.network().add(family)?;
+        let number = match kind & 0xf {
+            DATAGRAMS => self.network().add_datagrams()?,
+            _ => self.network().add(family)?,
+        };
         self.open_socket(number, flags)
     }
 
@@ -186,6 +197,14 @@ impl Files {
                     | when(no_more_in && no_more_out, HUP)
                     | when(end.error().is_some(), ERR)
             }
+            State::Datagrams(datagrams) => {
+                let (no_more_in, no_more_out) = datagrams.is_shut;
+                OUT | NORMAL_OUT
+                    | when(datagrams.is_readable(), IN | NORMAL_IN)
+                    | when(no_more_in, READ_HUP)
+                    | when(no_more_in && no_more_out, HUP)
+                    | when(datagrams.error.is_some(), ERR)
+            }
             State::Fresh => OUT | NORMAL_OUT | HUP,
         })
     }
@@ -195,6 +214,7 @@ impl Files {
         match &self.network().socket(number)?.state {
             State::Listener(_) => Err(Errno::INVAL),
             State::Stream { end, .. } => Ok(end.arrived_bytes()),
+            State::Datagrams(datagrams) => Ok(datagrams.first_bytes()),
             State::Fresh => Ok(0),
         }
     }

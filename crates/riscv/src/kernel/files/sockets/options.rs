@@ -1,6 +1,6 @@
 //! Options of sockets. Those that cannot change what connections here do are kept for `getsockopt` alone.
 
-use super::{AF_INET, AF_UNIX, Context, Errno, Files, Result};
+use super::{AF_INET, AF_UNIX, Context, DATAGRAMS, Errno, Files, Result};
 use crate::kernel::network::{BUFFER_BYTES, Family, Socket, State};
 use crate::kernel::threads::PROCESS;
 use crate::stack::USER;
@@ -87,9 +87,14 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The entry of an option that is kept, if a socket of this family has it.
-fn kept(family: Family, level: u32, name: u32) -> Result<(u32, bool)> {
-    if family == Family::Unix && level != SOCKET {
+/// The entry of an option that is kept, if such a socket has it.
+fn kept(socket: &Socket, level: u32, name: u32) -> Result<(u32, bool)> {
+    let is_missing = match level {
+        SOCKET => false,
+        TCP => socket.family == Family::Unix || matches!(socket.state, State::Datagrams(_)),
+        _ => socket.family == Family::Unix,
+    };
+    if is_missing {
         return Err(Errno::OPNOTSUPP);
     }
     let found = KEPT.iter().find(|entry| (entry.0, entry.1) == (level, name));
@@ -99,12 +104,15 @@ fn kept(family: Family, level: u32, name: u32) -> Result<(u32, bool)> {
 /// The value of an option of the level of sockets, if it is not one that is kept.
 fn own_value(socket: &mut Socket, name: u32) -> Option<Vec<u8>> {
     const STREAM: u32 = 1;
+    const UDP: u32 = 17;
+    let is_udp = matches!(socket.state, State::Datagrams(_));
     let is_unix = socket.family == Family::Unix;
     Some(match name {
-        SO_TYPE => words(&[STREAM]),
+        SO_TYPE => words(&[if is_udp { DATAGRAMS as u32 } else { STREAM }]),
         SO_ERROR => {
             let error = match &mut socket.state {
                 State::Stream { end, .. } => end.take_error(),
+                State::Datagrams(datagrams) => datagrams.error.take(),
                 _ => None,
             };
             words(&[error.map_or(0, |errno| errno.0.into())])
@@ -117,6 +125,7 @@ fn own_value(socket: &mut Socket, name: u32) -> Option<Vec<u8>> {
         SO_RCVTIMEO => limit_bytes(socket.settings.receive_ns),
         SO_SNDTIMEO => limit_bytes(socket.settings.send_ns),
         SO_ACCEPTCONN => words(&[matches!(socket.state, State::Listener(_)).into()]),
+        SO_PROTOCOL if is_udp => words(&[UDP]),
         SO_PROTOCOL => words(&[if is_unix { 0 } else { TCP }]),
         SO_DOMAIN => words(&[if is_unix { AF_UNIX } else { AF_INET }.into()]),
         _ => return None,
@@ -127,7 +136,7 @@ impl Files {
     /// `getsockopt`.
     pub(super) fn option(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, level, name, to, length_at, _] = context.args();
-        let (number, _) = self.socket_number(descriptor)?;
+        let (number, _) = self.socket_number(context, descriptor)?;
         let (level, name) = (level as u32, name as u32);
         let room = context.read_u32(length_at)? as i32;
         let room = usize::try_from(room).map_err(|_| Errno::INVAL)?;
@@ -136,7 +145,7 @@ impl Files {
         let bytes = match own {
             Some(bytes) => bytes,
             None => {
-                let (value, _) = kept(socket.family, level, name)?;
+                let (value, _) = kept(socket, level, name)?;
                 words(&[socket.settings.kept.get(&(level, name)).copied().unwrap_or(value)])
             }
         };
@@ -149,7 +158,7 @@ impl Files {
     /// `setsockopt`.
     pub(super) fn set_option(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, level, name, at, length, _] = context.args();
-        let (number, _) = self.socket_number(descriptor)?;
+        let (number, _) = self.socket_number(context, descriptor)?;
         let (level, name) = (level as u32, name as u32);
         let needed = match (level, name) {
             (SOCKET, SO_RCVTIMEO | SO_SNDTIMEO) => 16,
@@ -172,7 +181,7 @@ impl Files {
                 }
             }
             _ => {
-                let (_, is_flag) = kept(socket.family, level, name)?;
+                let (_, is_flag) = kept(socket, level, name)?;
                 let value = match (level, name) {
                     (SOCKET, SO_SNDBUF | SO_RCVBUF) => value.clamp(LEAST_BUFFER, MOST_BUFFER) * 2,
                     _ if is_flag => u32::from(value != 0),

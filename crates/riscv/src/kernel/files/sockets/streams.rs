@@ -18,7 +18,7 @@ pub(in crate::kernel::files) struct Reading {
     pub keeps: bool,
     /// It waits for as many bytes as it has room for, unless the stream ends before.
     pub awaits_all: bool,
-    /// The bytes are not copied.
+    /// The bytes of a stream are not copied; of a datagram its whole length is returned.
     pub drops: bool,
 }
 
@@ -44,7 +44,7 @@ impl Default for Writing {
 }
 
 /// Bytes of pieces of user memory, of which one call moves no more than a limit.
-fn length(pieces: &[(u64, u64)]) -> u64 {
+pub(super) fn length(pieces: &[(u64, u64)]) -> u64 {
     pieces.iter().map(|piece| piece.1).fold(0, u64::saturating_add).min(MOST_BYTES)
 }
 
@@ -64,7 +64,7 @@ fn behind(pieces: &[(u64, u64)], mut skipped: u64, mut most: u64) -> Vec<(u64, u
 }
 
 /// The bytes of pieces up to the first that cannot be read. An error counts only if it is the first of all.
-fn gather(context: &mut Context<'_>, pieces: &[(u64, u64)]) -> Result<Vec<u8>> {
+pub(super) fn gather(context: &mut Context<'_>, pieces: &[(u64, u64)]) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for &(start, length) in pieces {
         let from = bytes.len();
@@ -78,7 +78,11 @@ fn gather(context: &mut Context<'_>, pieces: &[(u64, u64)]) -> Result<Vec<u8>> {
 }
 
 /// Writes bytes to pieces of user memory.
-fn scatter(context: &mut Context<'_>, pieces: &[(u64, u64)], mut bytes: &[u8]) -> Result<()> {
+pub(super) fn scatter(
+    context: &mut Context<'_>,
+    pieces: &[(u64, u64)],
+    mut bytes: &[u8],
+) -> Result<()> {
     for &(to, length) in pieces {
         let (piece, rest) = bytes.split_at((bytes.len() as u64).min(length) as usize);
         context.memory.write(to, piece)?;
@@ -96,7 +100,11 @@ impl Files {
         pieces: &[(u64, u64)],
         reading: Reading,
     ) -> Result {
-        let (number, waits) = self.socket_number(descriptor)?;
+        let (number, waits) = self.socket_number(context, descriptor)?;
+        if self.network().datagrams(number).is_some() {
+            let received = self.receive_datagram(context, (number, waits), pieces, reading)?;
+            return Ok(received.count);
+        }
         let Reading { keeps, awaits_all, .. } = reading;
         let waits = waits && reading.waits;
         let (awaits_all, wanted) = (awaits_all && waits, length(pieces));
@@ -157,7 +165,10 @@ impl Files {
         pieces: &[(u64, u64)],
         writing: Writing,
     ) -> Result {
-        let (number, waits) = self.socket_number(descriptor)?;
+        let (number, waits) = self.socket_number(context, descriptor)?;
+        if self.network().datagrams(number).is_some() {
+            return self.send_datagram(context, number, pieces, None);
+        }
         let socket = (number, waits && writing.waits);
         let wanted = length(pieces);
         loop {
@@ -181,6 +192,10 @@ impl Files {
         buffer: &[u8],
         signals: bool,
     ) -> Result<usize> {
+        if self.network().datagrams(number).is_some() {
+            let count = buffer.len();
+            return self.network().send_datagram(number, None, buffer.to_vec()).map(|()| count);
+        }
         let socket = self.network().socket(number)?;
         let limit_ns = socket.settings.send_ns;
         // As on Linux, where TCP takes no connection for one that is over.
