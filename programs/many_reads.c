@@ -165,7 +165,8 @@ static inline int64_t look_bare(bare_queues *q)
     if (rackmem_cq_phase(entry) != ((q->reaped & q->size) == 0))
         return -1;
     q->reaped++;
-    q->failed |= rackmem_cq_status(entry);
+    if (q->failed == 0)
+        q->failed = rackmem_cq_status(entry);
     return rackmem_cq_slot(entry);
 }
 
@@ -212,6 +213,8 @@ static int read_bare(worker *w, uint64_t reads)
 static int read_some(worker *w, uint64_t reads)
 {
     const job *j = w->job;
+    if (reads == 0)
+        return 0;
     return (j->bare ? read_bare : j->async ? read_async : read_sync)(w, reads);
 }
 
@@ -232,17 +235,18 @@ static void *work(void *argument)
 {
     worker *w = argument;
     job *j = w->job;
-    if (rackmem_qp_create(j->ctx, MAX_WQ_SIZE, &w->qp) != 0) {
+    if (rackmem_qp_create(j->ctx, MAX_WQ_SIZE, &w->qp) != 0)
         w->error = program_call_failed(NAME, "cannot make a queue pair");
-        pthread_barrier_wait(&j->start);
-        return NULL;
-    }
-    int error = read_all(w, j->warm_up);
+    int error = read_all(w, w->error == 0 ? j->warm_up : 0);
+    if (error != 0)
+        w->error = program_operation_failed(NAME, "remote read", error);
     pthread_barrier_wait(&j->start);
+    for (uint64_t t = 0; t < j->threads; t++)
+        if (j->workers[t].error != 0)
+            return NULL;
     w->begin = program_seconds();
     rackmem_region_begin();
-    if (error == 0)
-        error = read_all(w, j->reads);
+    error = read_all(w, j->reads);
     rackmem_region_end();
     w->end = program_seconds();
     if (error != 0)

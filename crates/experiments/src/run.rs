@@ -97,7 +97,7 @@ impl Run {
         let mut all = vec![Override::new("name", format!("\"{}\"", self.name))];
         all.extend(settings.iter().cloned());
         let reader = match &self.work {
-            Work::Program(execution) if execution.output.stretch().is_some() => Use::Traffic,
+            Work::Program(execution) if execution.output == Output::Steady => Use::Traffic,
             Work::Program(_) => Use::Program,
             Work::Workload | Work::Trial(_) => Use::Workload,
         };

@@ -290,9 +290,8 @@ impl Cpu {
             return wires.tick_next(self.number);
         }
         let now = wires.now;
-        let Cpu { number, core, front, through, devices, .. } = self;
-        self.ticked =
-            Some(core.tick(now, &mut View { number: *number, front, through, devices, l1, wires }));
+        let Cpu { core, front, through, devices, .. } = self;
+        self.ticked = Some(core.tick(now, &mut View { front, through, devices, l1, wires }));
         self.ticked_at = now;
         self.note_lost(l1, wires);
         wires.tick_now(self.number);
@@ -316,9 +315,8 @@ impl Cpu {
         let next = match self.ticked.take() {
             Some(next) => next,
             None => {
-                let Cpu { number, core, front, through, devices, .. } = self;
-                let next = core
-                    .tick(now, &mut View { number: *number, front, through, devices, l1, wires });
+                let Cpu { core, front, through, devices, .. } = self;
+                let next = core.tick(now, &mut View { front, through, devices, l1, wires });
                 self.ticked_at = now;
                 self.note_lost(l1, wires);
                 next
@@ -360,8 +358,8 @@ impl Cpu {
             return;
         }
         let now = wires.now;
-        let Cpu { number, core, front, through, devices, .. } = self;
-        core.settle(now, &mut View { number: *number, front, through, devices, l1, wires });
+        let Cpu { core, front, through, devices, .. } = self;
+        core.settle(now, &mut View { front, through, devices, l1, wires });
         wires.tick_next(self.number);
     }
 
@@ -385,7 +383,6 @@ impl Cpu {
 
 /// The core's view of its surroundings in a cycle.
 struct View<'a> {
-    number: u16,
     front: &'a mut Option<WriteThrough>,
     through: &'a mut Option<Through>,
     devices: &'a mut Option<DevicePort>,
@@ -402,7 +399,7 @@ impl Port for View<'_> {
             return None;
         }
         match self.front {
-            None if line < self.wires.layout.queue_lines() => self.load_of_queue(line),
+            None if self.wires.probe.follows(line) => self.load_of_queue(line),
             None => self.l1.load(line, self.wires),
             Some(_) => self.load_through(line, true),
         }
@@ -414,7 +411,7 @@ impl Port for View<'_> {
 
     #[inline]
     fn store(&mut self, line: Line, change: impl FnOnce(&mut Words)) -> bool {
-        if line < self.wires.layout.queue_lines() {
+        if self.wires.probe.follows(line) {
             return self.store_to_queue(line, change);
         }
         let is_done = self.l1.store(line, self.wires, change);
@@ -475,12 +472,12 @@ impl Port for View<'_> {
 }
 
 impl View<'_> {
-    /// A load of a block of the core's queues.
+    /// A load of a block of a queue.
     fn load_of_queue(&mut self, line: Line) -> Option<Words> {
         let words = self.l1.load(line, self.wires);
         if self.wires.layout.queue_of(line) == Some(Queue::Completion) {
-            let Wires { probe, counts, latencies, now, .. } = &mut *self.wires;
-            probe.looked(self.number, line, words.is_some(), *now, |latency| {
+            let Wires { probe, counts, latencies, layout, now, .. } = &mut *self.wires;
+            probe.looked(layout.owner_of(line), line, words.is_some(), *now, |latency| {
                 counts.reads += 1;
                 latencies.add(latency);
             });
@@ -488,17 +485,19 @@ impl View<'_> {
         words
     }
 
-    /// A store to a block of the core's queues. A WQ entry is whole with its first word (`rackmem_abi`).
+    /// Stores to a block of a queue, which leave together. A WQ entry is whole with its first word (`rackmem_abi`).
     fn store_to_queue(&mut self, line: Line, change: impl FnOnce(&mut Words)) -> bool {
-        let mut changed = None;
+        let mut changed = [false; 8];
         let is_done = self.l1.store(line, self.wires, |words| {
             let before = *words;
             change(words);
-            changed = (0..words.len()).find(|&word| words[word] != before[word]);
+            changed = std::array::from_fn(|word| words[word] != before[word]);
         });
-        if let Some(slot) = changed.and_then(|word| self.wires.layout.published(line, word)) {
-            let read = ReadId { core: self.number, slot };
-            self.wires.probe.posted(read, self.wires.now);
+        let Wires { probe, layout, now, .. } = &mut *self.wires;
+        for word in (0..changed.len()).filter(|&word| changed[word]) {
+            if let Some(slot) = layout.published(line, word) {
+                probe.posted(ReadId { core: layout.owner_of(line), slot }, *now);
+            }
         }
         is_done
     }

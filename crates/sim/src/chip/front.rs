@@ -158,6 +158,7 @@ impl Front {
         let Some(state) = state.filter(|_| is_free) else { return false };
         self.pairs[index].state = state;
         self.pairs[index].is_owned = true;
+        wires.probe.attached(qp);
         self.look_at_next_turn(index, wires);
         true
     }
@@ -257,8 +258,10 @@ impl Front {
             return;
         }
         pair.writing = None;
-        let read = ReadId { core: pair.number, slot: CqEntry::decode(word).slot };
-        wires.probe.completed(read, line, wires.now);
+        let entry = CqEntry::decode(word);
+        let read = ReadId { core: pair.number, slot: entry.slot };
+        let is_ok = entry.status_code == Status::Ok as u8;
+        wires.probe.completed(read, is_ok, line, wires.now);
         if !pair.done.is_empty() {
             let event = due(self.part, COMPLETE, index);
             wires.wheel.at(wires.now + 1, event);

@@ -1,9 +1,9 @@
 //! The breakdown of a read's latency: parts note when they have done their share, and the differences are
 //! the rows of the paper's Table 3.
 //!
-//! Cores that execute a program do not say when they begin with an operation, or have seen its end. It is seen at
-//! their queues: an operation has been seen when the core has loaded the block of its CQ entry, and the core begins
-//! with the next one when it has posted one, or seen one, before, or comes from a system call.
+//! Cores that execute a program do not say when they begin with an operation, or have seen its end: their queues show
+//! it. A core has seen an operation's end when it has loaded the block of its CQ entry. It begins with an operation
+//! when it has posted the one before, or has seen the end of one, or comes from a system call.
 
 use std::collections::VecDeque;
 
@@ -53,7 +53,7 @@ const MARKS: usize = Mark::End as usize + 1;
 /// A read under way: a slot of a core's queue pair has one at a time, and a core without queue pairs too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadId {
-    /// The core whose queue pair it is, or that loads.
+    /// The core whose queue pair it is, by number, or that loads.
     pub core: u16,
     /// The slot of its WQ entry; 0 of a core that loads.
     pub slot: u16,
@@ -101,24 +101,34 @@ pub struct Probe {
     parts: Vec<Row>,
     /// Reads that each core can have under way.
     slots: usize,
-    /// By core and slot; empty if the machine has no workload but programs.
+    /// By queue pair and slot; empty if nobody wants to know.
     moments: Vec<Moments>,
     /// From a core's look at its L1 until it has the data.
     l1_cycles: Cycle,
-    /// Cores that execute programs, by number.
+    /// What programs do at queue pairs, by number; empty if a workload uses them.
     executing: Vec<Executing>,
+    /// Blocks of the queues that programs use, from block 0 on.
+    queue_lines: Line,
     sums: Sums,
 }
 
-/// What a core that executes a program does at its queues.
+/// What a program does at a queue pair.
 #[derive(Clone, Debug, Default)]
 struct Executing {
-    /// Since when it may be busy with its next operation.
+    /// Since when its core may be busy with the next operation.
     free_since: Cycle,
-    /// Operations whose CQ entries it has not seen: slot, and block of the entry.
-    unseen: VecDeque<(u16, Line)>,
+    unseen: VecDeque<Unseen>,
     /// Since when the block that it waits for is on its way.
     missing_since: Option<Cycle>,
+}
+
+/// An operation whose CQ entry the program has not seen.
+#[derive(Clone, Copy, Debug)]
+struct Unseen {
+    slot: u16,
+    /// Block of the entry.
+    line: Line,
+    is_ok: bool,
 }
 
 impl Probe {
@@ -126,6 +136,10 @@ impl Probe {
         if machine.workload.kind == WorkloadKind::Program {
             return Probe::default();
         }
+        Probe::of(machine)
+    }
+
+    fn of(machine: &Machine) -> Probe {
         let slots = machine.ni.wq_entries.max(1) as usize;
         let cores = usize::from(machine.tiles.columns) * usize::from(machine.tiles.rows);
         let parts = rows(machine.ni.placement, machine.workload.rate > 0.0);
@@ -136,14 +150,29 @@ impl Probe {
             moments: vec![Moments::default(); cores * slots],
             l1_cycles: machine.l1.latency_cycles.into(),
             executing: Vec::new(),
+            queue_lines: 0,
             sums,
         }
     }
 
-    /// Programs make the reads.
-    pub fn follow_programs(&mut self) {
-        let cores = self.moments.len() / self.slots.max(1);
-        self.executing = vec![Executing::default(); cores];
+    /// That of programs' operations on a machine with so many blocks of queues.
+    pub fn of_programs(machine: &Machine, queue_lines: Line) -> Probe {
+        let probe = Probe::of(machine);
+        let executing = vec![Executing::default(); probe.moments.len() / probe.slots];
+        Probe { executing, queue_lines, ..probe }
+    }
+
+    /// Whether a program uses this block as a part of a queue.
+    #[inline]
+    pub fn follows(&self, line: Line) -> bool {
+        line < self.queue_lines
+    }
+
+    /// A queue pair is another one from now on.
+    pub fn attached(&mut self, qp: u16) {
+        if let Some(executing) = self.executing.get_mut(usize::from(qp)) {
+            *executing = Executing::default();
+        }
     }
 
     /// Software begins with a read that counts from cycle `since`.
@@ -196,40 +225,43 @@ impl Probe {
 
     /// The entry of a read is in its CQ, in this block.
     #[inline]
-    pub fn completed(&mut self, read: ReadId, line: Line, now: Cycle) {
+    pub fn completed(&mut self, read: ReadId, is_ok: bool, line: Line, now: Cycle) {
         self.mark(read, Mark::CqWritten, now);
-        if let Some(core) = self.executing.get_mut(usize::from(read.core)) {
-            core.unseen.push_back((read.slot, line));
+        if let Some(executing) = self.executing.get_mut(usize::from(read.core)) {
+            executing.unseen.push_back(Unseen { slot: read.slot, line, is_ok });
         }
     }
 
-    /// A core that executes a program looks at this block of its CQ, and will have it if `is_there`. Calls `each`
-    /// with the latency of each operation whose end it sees with that.
+    /// A program looks at this block of the CQ of a queue pair, and will have it if `is_there`. Calls `each` with the
+    /// latency of each operation whose end it sees with that, and that has not failed.
     pub fn looked(
         &mut self,
-        core: u16,
+        qp: u16,
         line: Line,
         is_there: bool,
         now: Cycle,
         mut each: impl FnMut(u64),
     ) {
-        let Some(executing) = self.executing.get_mut(usize::from(core)) else { return };
+        let Some(executing) = self.executing.get_mut(usize::from(qp)) else { return };
         if !is_there {
             executing.missing_since.get_or_insert(now);
             return;
         }
         let mut missing_since = executing.missing_since.take();
         let at = now + self.l1_cycles;
-        while let Some(executing) = self.executing.get_mut(usize::from(core))
-            && let Some(&(slot, _)) = executing.unseen.front().filter(|&&(_, of)| of == line)
+        while let Some(executing) = self.executing.get_mut(usize::from(qp))
+            && let Some(&seen) = executing.unseen.front().filter(|unseen| unseen.line == line)
         {
             executing.unseen.pop_front();
             executing.free_since = at;
-            let read = ReadId { core, slot };
+            let read = ReadId { core: qp, slot: seen.slot };
             if let Some(since) = missing_since.take() {
                 self.cq_transfer(read, since, now);
             }
-            each(self.end(read, at, true));
+            let latency = self.end(read, at, seen.is_ok);
+            if seen.is_ok {
+                each(latency);
+            }
         }
     }
 

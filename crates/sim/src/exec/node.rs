@@ -137,10 +137,7 @@ fn bare(
     let driver = Driver::new(&spec, own, machine.system.contexts, &mut image);
     match &mut chip.ni {
         // Queue pairs begin when programs make them.
-        Ni::QueuePairs(ni) => {
-            ni.backends.set_context(CONTEXT, Err(Status::NoContext));
-            chip.wires.probe.follow_programs();
-        }
+        Ni::QueuePairs(ni) => ni.backends.set_context(CONTEXT, Err(Status::NoContext)),
         _ => chip.start(),
     }
     chip.wires.image = Some(image);

@@ -15,6 +15,7 @@ use super::node::Node;
 use super::outcome::{End, NodeOutcome, Outcome};
 use super::part::Part;
 use super::{ExecError, Job, Options, Process, is_mirrored, nodes_of, processes};
+use crate::chip::probe::Probe;
 use crate::chip::wires::Pace;
 use crate::chip::{Chip, host_memory};
 use crate::engine::{Crew, Cycle};
@@ -260,9 +261,19 @@ impl Session {
         self.each_chip(|chip| chip.set_pace(pace));
     }
 
-    /// Fills the last-level caches, as workloads begin with them.
-    pub(super) fn warm_memory(&mut self, machine: &Machine) {
-        self.each_chip(|chip| chip.warm(machine));
+    /// Prepares the chips for a measurement of their traffic: last-level caches are full, as workloads begin with
+    /// them, and operations of programs are followed.
+    pub(super) fn follow_traffic(&mut self, machine: &Machine) {
+        self.each_chip(|chip| {
+            chip.warm(machine);
+            let queue_lines = chip.wires.layout.queue_lines();
+            chip.wires.probe = Probe::of_programs(machine, queue_lines);
+        });
+    }
+
+    /// Whether a thread is in its region of interest.
+    pub(super) const fn is_inside(&self) -> bool {
+        self.inside > 0
     }
 
     /// The chip of node 0.

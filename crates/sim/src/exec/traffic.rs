@@ -11,7 +11,7 @@ use super::{ExecError, Job, Options, Outcome};
 use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::recipe::Recipe;
-use crate::report::Report;
+use crate::report::{Measured, Report};
 use crate::run::chips::{self, Counts};
 use crate::run::meter::{self, Metered, Reading, Span};
 use crate::run::{self, RunError};
@@ -46,49 +46,62 @@ pub fn measure(
         ));
     }
     let mut session = Session::new(machine, jobs, &options)?;
-    session.warm_memory(machine);
-    let (report, rest) = stretched(&mut session, machine, stretch, &mut options);
+    session.follow_traffic(machine);
+    let report = stretched(&mut session, machine, stretch, &mut options);
     let outcome = session.finish(options);
     match report {
-        Some(report) if outcome.cut_short.is_none() && outcome.failed().is_none() => {
-            Ok(Report { recipe: Recipe::of(machine), ..report })
-        }
-        _ => Err(ExecError::Part(format!("{}, {rest}", why(&outcome)))),
+        Ok(report) => Ok(Report { recipe: Recipe::of(machine), ..report }),
+        Err(missed) => Err(ExecError::Part(too_early(&outcome, missed))),
     }
 }
 
-/// Goes to the stretch and measures it; and how far the program has come otherwise.
+/// What ended in place of what was to come, if nothing failed; and what that is.
+type Missed = (&'static str, &'static str);
+
+const PROGRAM: &str = "the program ends";
+const REGION: &str = "its region of interest ends";
+
+/// Goes to the stretch and measures it.
 fn stretched(
     session: &mut Session,
     machine: &Machine,
     stretch: Stretch,
     options: &mut Options<'_>,
-) -> (Option<Report>, &'static str) {
+) -> Result<Report, Missed> {
     session.run(Until { mark: Some(Mark::Begin), ..Until::default() }, options);
     if !session.is_running() {
-        return (None, "before a region of interest begins");
+        return Err((PROGRAM, "before a region of interest begins"));
+    }
+    if !session.is_inside() {
+        return Err((REGION, "before a packet could come to another node"));
     }
     let from = session.cycle();
     let mut region = Region { session, options, from };
-    let (measured, rest) = match stretch {
-        Stretch::Region => (Ok(region.whole(machine)), "before its region of interest ends"),
+    let (span, common) = match stretch {
+        Stretch::Region => {
+            region.whole(machine).ok_or((PROGRAM, "before its region of interest ends"))?
+        }
         Stretch::Steady => {
             let unit_gbps = chips::gbps(machine, 1.0);
             let options = run::Options::default();
             let measured = meter::measure(machine, &options, unit_gbps, &mut region);
-            (measured, "before its bandwidth is known")
+            let ended = if session.is_running() { REGION } else { PROGRAM };
+            measured.map_err(|_| (ended, "before its bandwidth is known"))?
         }
     };
-    let report = measured.map(|(span, common)| chips::report(&span, common, session.first()));
-    (report.ok(), rest)
+    Ok(chips::report(&span, common, session.first()))
 }
 
-/// The end of a program that was to go on.
-fn why(outcome: &Outcome) -> String {
-    match (&outcome.cut_short, outcome.failed()) {
+/// The end of a program that was to go on: its first line says where.
+fn too_early(outcome: &Outcome, (ended, rest): Missed) -> String {
+    let why = match (&outcome.cut_short, outcome.failed()) {
         (Some(why), _) => why.clone(),
         (None, Some((nid, node))) => format!("node {nid} {}", node.end),
-        (None, None) => "the program ends".to_owned(),
+        (None, None) => ended.to_owned(),
+    };
+    match why.split_once('\n') {
+        Some((first, places)) => format!("{first}, {rest}\n{places}"),
+        None => format!("{why}, {rest}"),
     }
 }
 
@@ -101,14 +114,22 @@ struct Region<'a, 'o> {
 
 impl Region<'_, '_> {
     /// All of it.
-    fn whole<'m>(&mut self, machine: &'m Machine) -> (Span<'m, Counts>, Report) {
+    fn whole<'m>(&mut self, machine: &'m Machine) -> Option<(Span<'m, Counts>, Report)> {
         let began = Instant::now();
         let before = self.start();
-        self.session.run(Until { mark: Some(Mark::End), ..Until::default() }, self.options);
+        let until = Until { mark: Some(Mark::End), ..Until::default() };
+        let has_ended = self.session.run(until, self.options);
         let after = self.reading(self.session.cycle());
+        let measured = Measured {
+            from_cycle: before.cycle,
+            to_cycle: after.cycle,
+            app_gbps_half_width: None,
+            latency_half_width_cycles: None,
+            precision_percent: 0.0,
+        };
         let span = Span { machine, before, after };
-        let common = Report { converged: true, ..span.report(began) };
-        (span, common)
+        let common = Report { converged: true, measured: Some(measured), ..span.report(began) };
+        has_ended.then_some((span, common))
     }
 
     fn reading(&mut self, cycle: Cycle) -> Reading<Counts> {
@@ -126,7 +147,7 @@ impl Metered for Region<'_, '_> {
 
     fn run_until(&mut self, end: Cycle) -> Result<(), RunError> {
         let until = Until { cycle: Some(self.from + end + 1), ..Until::default() };
-        match self.session.run(until, self.options) {
+        match self.session.run(until, self.options) && self.session.is_inside() {
             true => Ok(()),
             false => Err(RunError::Interrupted),
         }

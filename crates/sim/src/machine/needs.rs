@@ -13,7 +13,7 @@ pub enum Use {
     Workload,
     /// `sim exec`: a program, whatever the workload is.
     Program,
-    /// `sim exec --traffic`: a program, of which the traffic is measured as of a workload.
+    /// `sim exec --traffic steady`: a program, of which the traffic is measured as of a workload.
     Traffic,
     /// `dram`: traffic to the memory alone.
     Memory,
@@ -23,7 +23,7 @@ pub enum Use {
 const WORKLOAD: &str = "workload.kind";
 const PROGRAM: &str = "program";
 /// What stands for a value of [`WORKLOAD`] where the traffic of a program is measured.
-const TRAFFIC: &str = "program (sim exec --traffic)";
+const TRAFFIC: &str = "traffic";
 
 /// A condition under which settings, or all of their sections, are read.
 struct Need {
@@ -307,8 +307,11 @@ impl Reading<'_> {
             }
             Is::NotZero => "that is not 0".to_owned(),
             Is::OneOf(wanted) => {
-                let wanted: Vec<String> =
-                    wanted.iter().map(|value| format!("\"{value}\"")).collect();
+                let shown = |value: &&str| match *value {
+                    TRAFFIC => "sim exec --traffic steady".to_owned(),
+                    value => format!("\"{value}\""),
+                };
+                let wanted: Vec<String> = wanted.iter().map(shown).collect();
                 format!("= {}", wanted.join(" or "))
             }
         };

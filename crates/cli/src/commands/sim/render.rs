@@ -118,13 +118,11 @@ fn breakdown(report: &Report) -> Option<String> {
 }
 
 fn bandwidth(report: &Report) -> Option<String> {
-    if report.windows.is_empty() {
-        return None;
-    }
+    report.measured?;
     let mut text = format!(
         "application bandwidth: {:.1} GB/s{} ({:.1} received by RCPs, {:.1} sent by RRPPs)\n\
          remote reads: {:.1} per microsecond{}\n\
-         traffic on chip: {:.1} GB/s\n{}\nwindow  end      GB/s\n",
+         traffic on chip: {:.1} GB/s\n{}\n",
         report.app_gbps,
         confidence(report),
         report.rcp_gbps,
@@ -134,6 +132,9 @@ fn bandwidth(report: &Report) -> Option<String> {
         report.noc_gbps,
         span(report),
     );
+    if !report.windows.is_empty() {
+        text += "window  end      GB/s\n";
+    }
     for (number, window) in report.windows.iter().enumerate() {
         text += &format!("{:<6}  {:<8} {:.2}\n", number + 1, window.end_cycle, window.app_gbps);
     }

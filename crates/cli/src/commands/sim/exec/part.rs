@@ -32,11 +32,11 @@ pub struct PartArgs {
     #[arg(long, value_name = "N", requires = "sample", value_parser = size::count)]
     pub sample_warm_up: Option<u64>,
     /// Measure the traffic of node 0's chip in the region of interest, and print it as `rackmem sim run` does of a
-    /// workload: bandwidth, links, and stages of remote operations; for chips with queue pairs in their tiles. All is
-    /// executed with timing, up to there
+    /// workload: bandwidth, and stages of remote operations, each from the end of the one before; for chips with queue
+    /// pairs in their tiles. All is executed with timing, up to there. The loads of links are in --report
     #[arg(long, value_enum, value_name = "STRETCH",
           conflicts_with_all = ["functional", "fast_forward", "measure", "sample", "checkpoint", "restore", "trace",
-                                "pipeline"])]
+                                "pipeline", "stats"])]
     pub traffic: Option<Traffic>,
 }
 

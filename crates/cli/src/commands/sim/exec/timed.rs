@@ -13,6 +13,7 @@ use rackmem_sim::exec::{self, End, ExecError, Input, Job, Options, Outcome, Stop
 use rackmem_sim::machine::spec::WorkloadKind;
 use rackmem_sim::machine::{self, Machine, Use};
 
+use super::part::Traffic;
 use super::{FAILED, NO_PROGRAM, Outputs, checkpoint, part, read};
 use crate::commands::sim::args::{ExecArgs, MAX_NODES, ProgramArgs};
 use crate::commands::sim::{pipeline, render, trace};
@@ -226,7 +227,8 @@ fn load_machine(args: &ExecArgs) -> Result<Machine> {
                     --functional";
         return Err(Failure::usage(format!("{first} is a program and no machine: {hint}")));
     }
-    let reader = if args.part.traffic.is_some() { Use::Traffic } else { Use::Program };
+    let is_steady = args.part.traffic == Some(Traffic::Steady);
+    let reader = if is_steady { Use::Traffic } else { Use::Program };
     machine::load_for(reader, first, &args.set).map_err(super::super::refused)
 }
 
