@@ -6,9 +6,9 @@
 #include "../deoi/cache/store.h"
 #include "check.h"
 
-enum { VALUE_BYTES = 500, SLOT_BYTES = 640 };
+enum { VALUE_BYTES = 500, MOST_BYTES = 950, SLOT_BYTES = 640 };
 
-static char value[VALUE_BYTES];
+static char value[MOST_BYTES];
 
 static size_t name(char *text, unsigned key)
 {
@@ -90,7 +90,7 @@ static void test_many(void)
     store s;
     unsigned random = 1, there = 0;
     CHECK(store_make(&s));
-    store_limit(&s, 1000 * 64 + 2048 * sizeof(item *)); /* keys and values take 64 resp_bytes */
+    store_limit(&s, 1000 * 64 + 2048 * sizeof(item *)); /* keys and values take 64 bytes */
     for (unsigned step = 1; step <= STEPS; step++) {
         random = random * 1103515245u + 12345;
         unsigned key = random / 65536 % KEYS;
@@ -112,6 +112,19 @@ static void test_many(void)
         CHECK(s.items == there && s.used_bytes <= s.most_bytes);
     }
     CHECK(s.evicted > 1000 && s.bucket_count == 2048 && there == 1000);
+    free(s.buckets);
+}
+
+/* Where there is room for a larger table or the item, it is the item that is kept. */
+static void test_the_table_keeps_within_the_limit(void)
+{
+    store s;
+    CHECK(store_make(&s));
+    store_limit(&s, 16 * 64 + 16 * sizeof(item *));
+    for (unsigned key = 0; key < 16; key++)
+        CHECK(set(&s, key, 10));
+    CHECK(s.items == 16 && s.used_bytes == s.most_bytes);
+    CHECK(set(&s, 16, MOST_BYTES) && has(&s, 16, MOST_BYTES) && s.used_bytes <= s.most_bytes && s.bucket_count == 16);
     free(s.buckets);
 }
 
@@ -156,7 +169,7 @@ static void test_requests(void)
     const char *const wrong_ones[][2] = {
         {"*x\r\n", "invalid multibulk length"}, {"*17\r\n", "invalid multibulk length"},
         {"*1\r\n:3\r\n", "expected '$'"},       {"*1\r\n$1048577\r\n", "invalid bulk length"},
-        {"*1\r\n$-1\r\n", "invalid bulk length"},
+        {"*1\r\n$-1\r\n", "invalid bulk length"}, {"*1\r\n$4\r\nPING\n\n", "invalid bulk length"},
         {"1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\r\n", "too big request"},
     };
     for (size_t i = 0; i < sizeof wrong_ones / sizeof *wrong_ones; i++) {
@@ -182,6 +195,11 @@ static void test_answers(void)
     b.begin = b.end = 0;
     feed(&b, "hello\r\n");
     CHECK(resp_take_answer(&b, &a) == RESP_WRONG);
+    b.begin = b.end = 0;
+    CHECK(bytes_add(&b, "\0OK\r\n", 5) && resp_take_answer(&b, &a) == RESP_WRONG);
+    b.begin = b.end = 0;
+    feed(&b, "$1\r\nabc");
+    CHECK(resp_take_answer(&b, &a) == RESP_WRONG);
     free(b.at);
 }
 
@@ -191,6 +209,7 @@ int main(void)
     test_replaced_and_deleted_items_leave_nothing();
     test_too_large_items_change_nothing();
     test_many();
+    test_the_table_keeps_within_the_limit();
     test_slots_are_used_again();
     test_requests();
     test_answers();

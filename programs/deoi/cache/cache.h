@@ -7,13 +7,14 @@
 
 #define CACHE_NAME "deoi_cache"
 
-enum { CACHE_MOST_CLIENTS = 64, CACHE_MOST_KEY = 32, CACHE_MOST_VALUE = 64 << 10, CACHE_MOST_INTERVALS = 100 };
+enum { CACHE_MOST_CLIENTS = 64, CACHE_MOST_VALUE = 64 << 10, CACHE_MOST_INTERVALS = 100 };
 
 typedef struct cache_settings {
     const char *role;
     uint64_t port;
     const char *host;                      /* of the server */
     uint64_t wait_ms;                      /* for it to listen */
+    uint64_t answer_ms;                    /* for it to answer; 0: no limit */
     uint64_t connections, keys, value_bytes, database_us;
     uint64_t initial_bytes, additional_bytes;
     uint64_t gets, intervals, seed;

@@ -1,5 +1,6 @@
 /* The client: a web server with its database. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "report.h"
 
 enum { BATCH = 16, KEY_ROOM = 24, NUMBER_ROOM = 24, WORD = 8, WORDS_OF_LINE = 8 };
-enum { MICROSECOND = 1000, SECOND = 1000000000 }; /* ns */
+enum { MICROSECOND = 1000, MILLISECOND = 1000000, SECOND = 1000000000 }; /* ns */
 
 typedef enum doing {
     IDLE,
@@ -39,7 +40,7 @@ typedef struct load {
     uint64_t hits;        /* of the interval */
     uint64_t begin_ns;    /* of the interval */
     uint64_t intervals;   /* that are over */
-    uint64_t asked;       /* intervals whose evictions are known, or being asked for */
+    uint64_t asked;       /* intervals whose evictions are known */
     cache_report report;
 } load;
 
@@ -95,6 +96,11 @@ static bool no_memory(const load *l)
     return peer_failed(l->set, "no memory for a request");
 }
 
+static bool is_ok(const load *l, const resp_answer *a)
+{
+    return a->kind == '+' || peer_failed(l->set, "it answers a request to set something with no OK");
+}
+
 static bool add_set(const load *l, cache_peer *p, uint64_t key)
 {
     char text[KEY_ROOM];
@@ -107,7 +113,7 @@ static bool configure(load *l, const char *name, const char *to)
     resp_answer a;
     cache_peer *p = control(l);
     const resp_word words[] = {{"CONFIG", 6}, {"SET", 3}, {name, strlen(name)}, {to, strlen(to)}};
-    return (resp_add_request(&p->out, words, 4) || no_memory(l)) && peer_send(p) && peer_wait(p, &a);
+    return (resp_add_request(&p->out, words, 4) || no_memory(l)) && peer_send(p) && peer_wait(p, &a) && is_ok(l, &a);
 }
 
 static bool limit(load *l, uint64_t most_bytes)
@@ -132,7 +138,8 @@ static bool evicted_of(const load *l, const resp_answer *a, uint64_t *evicted)
     if (at == NULL)
         return peer_failed(l->set, "its INFO has no evicted_keys");
     *evicted = 0;
-    for (at += sizeof name - 1; *at >= '0' && *at <= '9'; at++)
+    const char *end = a->text.at + a->text.bytes;
+    for (at += sizeof name - 1; at < end && *at >= '0' && *at <= '9'; at++)
         *evicted = *evicted * 10 + (uint64_t)(*at - '0');
     return true;
 }
@@ -161,7 +168,7 @@ static bool fill(load *l)
         if (!peer_send(p))
             return false;
         for (uint64_t i = begin; i < key; i++)
-            if (!peer_wait(p, &a))
+            if (!peer_wait(p, &a) || !is_ok(l, &a))
                 return false;
         if (!wait_evicted(l, &evicted))
             return false;
@@ -230,7 +237,7 @@ static bool take_answer(load *l, client *c)
         return false;
     if (!is_whole)
         return true;
-    return c->doing == GETS ? end_get(l, c, &a, peer_now_ns()) : begin_get(l, c);
+    return c->doing == GETS ? end_get(l, c, &a, peer_now_ns()) : is_ok(l, &a) && begin_get(l, c);
 }
 
 static bool end_queries(load *l, uint64_t now)
@@ -253,19 +260,35 @@ static bool wait_for_something(load *l)
     for (unsigned i = 0; i < l->count; i++)
         if (l->clients[i].doing == QUERIES && l->clients[i].at_ns < next)
             next = l->clients[i].at_ns;
-    now = next == UINT64_MAX ? 0 : peer_now_ns();
+    bool is_query = next != UINT64_MAX;
+    now = is_query ? peer_now_ns() : 0;
+    if (!is_query)
+        next = l->set->answer_ms * MILLISECOND;
     uint64_t ns = next > now ? next - now : 0;
     const struct timespec time = {.tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND)};
-    return ppoll(l->polls, l->count + 1, next == UINT64_MAX ? NULL : &time, NULL) >= 0 ||
-           peer_failed(l->set, "cannot wait for it");
+    int ready = ppoll(l->polls, l->count + 1, ns > 0 || is_query ? &time : NULL, NULL);
+    if (ready < 0)
+        return peer_failed(l->set, "cannot wait for it");
+    return ready > 0 || is_query || peer_failed(l->set, PEER_IS_SILENT);
 }
 
+/* One read may bring the answers of several intervals. */
 static bool take_evicted(load *l)
 {
     resp_answer a;
-    if (!peer_wait(control(l), &a))
+    bool is_whole;
+    if (!peer_receive(control(l)))
         return false;
-    return evicted_of(l, &a, &l->report.intervals[l->asked++].evicted);
+    for (;;) {
+        if (!peer_take(control(l), &a, &is_whole))
+            return false;
+        if (!is_whole)
+            return true;
+        if (l->asked == l->intervals)
+            return peer_failed(l->set, "it answers more than it was asked");
+        if (!evicted_of(l, &a, &l->report.intervals[l->asked++].evicted))
+            return false;
+    }
 }
 
 static bool measure(load *l)
@@ -308,7 +331,10 @@ static bool stop(load *l)
     char nothing[64];
     if (!(resp_add_request(&p->out, words, 2) || no_memory(l)) || !peer_send(p))
         return false;
-    return read(p->fd, nothing, sizeof nothing) <= 0 || peer_failed(l->set, "it does not stop");
+    ssize_t got = read(p->fd, nothing, sizeof nothing);
+    if (got < 0 && errno == EAGAIN)
+        return peer_failed(l->set, PEER_IS_SILENT);
+    return got <= 0 || peer_failed(l->set, "it does not stop");
 }
 
 int cache_load(const cache_settings *set)

@@ -9,6 +9,9 @@
 #include "cache.h"
 #include "resp.h"
 
+/* What is said of a server that takes longer than the settings allow. */
+#define PEER_IS_SILENT "it does not answer"
+
 typedef struct cache_peer {
     const cache_settings *set;
     int fd;
@@ -24,7 +27,7 @@ bool peer_failed(const cache_settings *set, const char *what);
 /* Connects, once the server listens. */
 bool peer_connect(cache_peer *p, const cache_settings *set);
 
-/* Sends what is in `out`. */
+/* Sends what is in `out`. This, and each wait below, takes no longer than an answer may. */
 bool peer_send(cache_peer *p);
 
 /* Reads once, and waits if there is nothing. */

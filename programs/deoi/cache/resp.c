@@ -48,6 +48,14 @@ bool bytes_print(resp_bytes *b, const char *format, ...)
     return count >= 0 && bytes_add(b, text, (size_t)count < sizeof text ? (size_t)count : sizeof text - 1);
 }
 
+void resp_printable(const resp_word *w, char *text, size_t room)
+{
+    size_t count = w->bytes < room ? w->bytes : room - 1;
+    for (size_t i = 0; i < count; i++)
+        text[i] = w->at[i] >= 0x20 && w->at[i] <= 0x7e ? w->at[i] : '?';
+    text[count] = '\0';
+}
+
 /* A kind, a number and the end of a line; printf would take most of a request's time. */
 static bool add_number(resp_bytes *b, char kind, size_t number)
 {
@@ -112,6 +120,8 @@ static resp_state value_at(const resp_bytes *b, const resp_word *line, size_t *a
         return RESP_WRONG;
     if (b->end - *at < count + LINE_END)
         return RESP_PARTIAL;
+    if (memcmp(b->at + *at + count, "\r\n", LINE_END) != 0)
+        return RESP_WRONG;
     *value = (resp_word){b->at + *at, count};
     *at += count + LINE_END;
     return RESP_WHOLE;
@@ -172,7 +182,7 @@ resp_state resp_take_answer(resp_bytes *b, resp_answer *a)
     resp_state state = line_at(b, at, &line, &at);
     if (state != RESP_WHOLE)
         return state;
-    if (line.bytes == 0 || strchr("+-:$", line.at[0]) == NULL)
+    if (line.bytes == 0 || memchr("+-:$", line.at[0], 4) == NULL)
         return RESP_WRONG;
     *a = (resp_answer){.kind = line.at[0], .text = {line.at + 1, line.bytes - 1}};
     if (a->kind == '$') {

@@ -28,6 +28,9 @@ typedef struct resp_answer {
     resp_word text;
 } resp_answer;
 
+/* The beginning of a word as text of one line: '?' stands for what is not printable ASCII. */
+void resp_printable(const resp_word *w, char *text, size_t room);
+
 /* Makes room for so many bytes after the end; false if there is no memory. */
 bool bytes_room(resp_bytes *b, size_t more);
 

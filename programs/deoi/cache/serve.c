@@ -16,11 +16,12 @@
 #include "resp.h"
 #include "store.h"
 
-enum { READ_BYTES = 16 << 10, BACKLOG = 64 };
+enum { READ_BYTES = 16 << 10, BACKLOG = 64, MOST_OUT_BYTES = 1 << 20, REST_MS = 1000 };
 
 typedef struct connection {
     resp_bytes in, out;
     bool is_ending; /* when all answers have left */
+    bool has_more;  /* requests may be in `in` that wait for answers to leave */
 } connection;
 
 typedef struct server {
@@ -54,6 +55,8 @@ static bool get(server *s, resp_bytes *out, const resp_word words[], size_t coun
 static bool set(server *s, resp_bytes *out, const resp_word words[], size_t count)
 {
     (void)count;
+    if (words[1].bytes + words[2].bytes > STORE_MOST_BYTES)
+        return bytes_print(out, "-ERR key and value exceed %d bytes\r\n", STORE_MOST_BYTES);
     switch (store_set(&s->store, words[1].at, words[1].bytes, words[2].at, words[2].bytes)) {
     case STORE_DONE:
         return bytes_add(out, "+OK\r\n", 5);
@@ -94,14 +97,14 @@ static bool info(server *s, resp_bytes *out, const resp_word words[], size_t cou
 /* Digits alone; false if there are others. */
 static bool number_in(const resp_word *w, uint64_t *number)
 {
-    char text[20];
-    if (w->bytes == 0 || w->bytes >= sizeof text)
-        return false;
-    memcpy(text, w->at, w->bytes);
-    text[w->bytes] = '\0';
-    char *end;
-    *number = strtoull(text, &end, 10);
-    return text[0] >= '0' && text[0] <= '9' && *end == '\0';
+    enum { MOST_DIGITS = 19 };
+    *number = 0;
+    for (size_t i = 0; i < w->bytes && i < MOST_DIGITS; i++) {
+        if (w->at[i] < '0' || w->at[i] > '9')
+            return false;
+        *number = *number * 10 + (uint64_t)(w->at[i] - '0');
+    }
+    return w->bytes > 0 && w->bytes <= MOST_DIGITS;
 }
 
 static bool config_set(server *s, resp_bytes *out, const resp_word words[], size_t count)
@@ -158,17 +161,22 @@ static bool handle(server *s, resp_bytes *out, const resp_word words[], size_t c
             return c->handle(s, out, words, count);
         return bytes_print(out, "-ERR wrong number of arguments for '%s'\r\n", c->name);
     }
-    int length = words[0].bytes < 64 ? (int)words[0].bytes : 64;
-    return bytes_print(out, "-ERR unknown command '%.*s'\r\n", length, words[0].at);
+    char name[65];
+    resp_printable(&words[0], name, sizeof name);
+    return bytes_print(out, "-ERR unknown command '%s'\r\n", name);
 }
 
-/* Takes all requests that are whole. */
+/* Takes all requests that are whole, as long as their answers are not too many to keep. */
 static void take_requests(server *s, connection *c)
 {
     resp_word words[RESP_MOST_WORDS];
     size_t count;
     const char *wrong;
+    c->has_more = false;
     while (!c->is_ending && !s->is_stopping) {
+        c->has_more = c->out.end - c->out.begin > MOST_OUT_BYTES;
+        if (c->has_more)
+            return;
         resp_state state = resp_take_request(&c->in, words, &count, &wrong);
         if (state == RESP_PARTIAL)
             return;
@@ -212,13 +220,18 @@ static void end_connection(server *s, unsigned number)
     s->count--;
     *c = s->connections[s->count];
     s->polls[1 + number] = s->polls[1 + s->count];
+    s->polls[0].events = POLLIN;
 }
 
 static void accept_connection(server *s)
 {
     int fd = accept4(s->polls[0].fd, NULL, NULL, SOCK_NONBLOCK), one = 1;
-    if (fd < 0)
+    if (fd < 0) {
+        /* Until a connection ends or some time has passed, as the one that waits would be reported at once. */
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            s->polls[0].events = 0;
         return;
+    }
     if (s->count == CACHE_MOST_CLIENTS) {
         static const char full[] = "-ERR max number of clients reached\r\n";
         (void)!send(fd, full, sizeof full - 1, MSG_NOSIGNAL);
@@ -230,10 +243,14 @@ static void accept_connection(server *s)
     s->polls[1 + s->count++] = (struct pollfd){.fd = fd, .events = POLLIN};
 }
 
-static void serve_once(server *s)
+/* False: the system cannot wait for connections. */
+static bool serve_once(server *s)
 {
-    if (poll(s->polls, 1 + s->count, -1) < 0)
-        return;
+    int ready = poll(s->polls, 1 + s->count, s->polls[0].events != 0 ? -1 : REST_MS);
+    if (ready < 0)
+        return errno == EINTR;
+    if (ready == 0)
+        s->polls[0].events = POLLIN;
     for (unsigned i = s->count; i-- > 0;) {
         struct pollfd *p = &s->polls[1 + i];
         connection *c = &s->connections[i];
@@ -242,12 +259,17 @@ static void serve_once(server *s)
             goes_on = read_requests(s, c, p->fd);
         /* Answers come before more requests, so that a client that reads nothing takes no more memory. */
         goes_on = send_answers(c, p->fd) && goes_on;
+        while (goes_on && c->has_more && c->out.begin == c->out.end) {
+            take_requests(s, c);
+            goes_on = send_answers(c, p->fd);
+        }
         p->events = c->out.begin < c->out.end ? POLLOUT : POLLIN;
         if (!goes_on)
             end_connection(s, i);
     }
     if (s->polls[0].revents & POLLIN)
         accept_connection(s);
+    return true;
 }
 
 static int listening(uint64_t port)
@@ -269,10 +291,12 @@ int cache_serve(const cache_settings *set)
     if (!store_make(&s.store))
         return program_failed(CACHE_NAME, "no memory");
     s.polls[0] = (struct pollfd){.fd = fd, .events = POLLIN};
-    while (!s.is_stopping)
-        serve_once(&s);
+    int status = PROGRAM_OK;
+    while (!s.is_stopping && status == PROGRAM_OK)
+        if (!serve_once(&s))
+            status = program_failed(CACHE_NAME, "cannot wait for connections: %s", strerror(errno));
     while (s.count > 0)
         end_connection(&s, 0);
     close(fd);
-    return PROGRAM_OK;
+    return status;
 }

@@ -1,6 +1,6 @@
 /*
  * Memory for items, in slots of few sizes: four between two powers of two, as Redis' allocator (jemalloc) has them.
- * What is given back is for items of that size alone.
+ * What is given back is for items of that size alone, so the system gets no memory back.
  */
 #ifndef DEOI_CACHE_SLOTS_H
 #define DEOI_CACHE_SLOTS_H

@@ -65,6 +65,12 @@ static void drop(store *s, item **link)
     slots_give(&s->slots, i, sizeof *i + i->key_bytes + i->value_bytes);
 }
 
+/* Whether an item of so many bytes keeps within the limit if it is alone with a table. */
+static bool fits(const store *s, uint64_t bytes, size_t bucket_count)
+{
+    return s->most_bytes == 0 || bytes + bucket_count * sizeof(item *) <= s->most_bytes;
+}
+
 /* Drops items until there is room for so many bytes more. */
 static void make_room(store *s, uint64_t bytes)
 {
@@ -115,11 +121,11 @@ store_result store_set(store *s, const char *key, size_t key_bytes, const char *
     if (key_bytes + value_bytes > STORE_MOST_BYTES)
         return STORE_TOO_LARGE;
     size_t bytes = size_of(key_bytes, value_bytes);
-    if (s->most_bytes != 0 && bytes + s->bucket_count * sizeof(item *) > s->most_bytes)
+    if (!fits(s, bytes, s->bucket_count))
         return STORE_TOO_LARGE;
     uint32_t hash = hash_of(key, key_bytes);
     store_delete(s, key, key_bytes);
-    if (s->items >= s->bucket_count)
+    if (s->items >= s->bucket_count && fits(s, bytes, 2 * s->bucket_count))
         grow(s);
     make_room(s, bytes);
     item *i = slots_take(&s->slots, sizeof *i + key_bytes + value_bytes);

@@ -255,6 +255,10 @@ impl Compiler<'_> {
             let what = "'beside' needs a 'program' on the nodes before";
             return Err(self.error(Some(&words.span()), what));
         }
+        if let (None, Some(_)) = (&raw.machine, raw.output.stretch()) {
+            let what = "an 'output' of traffic needs a 'machine'";
+            return Err(self.error(Some(&raw.name.span()), what));
+        }
         let number = |value: &Spanned<Value>| self.value(value.get_ref(), &value.span());
         Ok(RunTemplate {
             name: self.template(&raw.name)?,

@@ -89,6 +89,12 @@ fn wrong_files_are_refused_in_one_line() {
         ),
         (
             format!(
+                "{HEAD}[run.x]\nname = \"x\"\nprogram = \"hello\"\noutput = \"steady\"\n{PART}"
+            ),
+            "mine.toml:4: an 'output' of traffic needs a 'machine'",
+        ),
+        (
+            format!(
                 "{HEAD}[run.x]\nname = \"x\"\nprogram = \"hello\"\nbeside = [[\"{{none_such}}\"]]\n{PART}"
             ),
             "there is no 'none_such'",
