@@ -28,7 +28,7 @@ fn parameters_are_read_off_the_machine_without_a_run() {
     let written = std::fs::read_to_string(dir.join("results.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), outcome);
     let text = host.ok(&["reproduce", "manycore-ni/table2", "--quick"]);
-    assert!(text.contains("parameters 48 of 48\n"), "{text}");
+    assert!(text.contains("parameters 51 of 51\n"), "{text}");
 }
 
 #[test]
