@@ -99,7 +99,7 @@ pub struct ReproduceArgs {
 pub enum CoresArg {
     /// Cores that execute a program
     Executed,
-    /// Instructions that the paper counts, in place of cores: three times as fast
+    /// Instructions that the paper counts, in place of cores: faster
     Synthetic,
     /// Cores that execute a program, and the ratio to the other way
     Both,
