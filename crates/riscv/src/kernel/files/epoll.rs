@@ -40,7 +40,7 @@ impl Files {
         self.table.add(file, flags != 0)
     }
 
-    /// What an open file watches that is of `epoll`.
+    /// The interests of an open `epoll`.
     fn interests(&mut self, epoll: u32) -> Result<&mut Interests> {
         match &mut self.table.by_number(epoll)?.open {
             Open::Epoll(interests) => Ok(interests),

@@ -31,7 +31,7 @@ pub(in crate::kernel) struct Datagrams {
     held: usize,
     /// The only place that it talks to, if it is connected.
     pub peer: Option<SocketAddrV4>,
-    /// What has become of datagrams, until the program is told.
+    /// The error that the program is to be told next: a datagram did not arrive.
     pub error: Option<Errno>,
     /// The program reads, or writes, no more.
     pub is_shut: (bool, bool),

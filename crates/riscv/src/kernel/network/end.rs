@@ -75,7 +75,7 @@ pub(in crate::kernel) struct End {
     out: Vec<Kind>,
 }
 
-/// What a segment is to the node that it comes to.
+/// How the node that a segment comes to takes it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Route {
     /// The end has it.

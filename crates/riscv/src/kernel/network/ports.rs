@@ -107,7 +107,7 @@ mod tests {
     fn make(network: &mut Network, number: u32, call: &Call) {
         let at = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
         let connects = network.end(number).is_some();
-        // What is wrong is refused.
+        // A call that the network refuses changes nothing.
         let _ = match call {
             Call::Open => network.add(Family::Inet).map(|_| ()),
             Call::Bind(port) if !connects => network.bind(number, at(*port)),

@@ -246,7 +246,7 @@ static void waits(void)
     close(file);
 }
 
-// What there is no room for is lost: the first ones arrive, in their order.
+// A full buffer loses the later datagrams: the first ones arrive, in their order.
 static void lost(void)
 {
     int one = bound("127.0.0.1"), two = bound("127.0.0.1"), count = 0, in_order = 1;

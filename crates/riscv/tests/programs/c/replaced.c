@@ -25,7 +25,7 @@
 static int file;
 static volatile int sleeper;
 
-// What the call has returned, and what it has read.
+// Result and error of the call, and the bytes that it has read.
 static long result;
 static int error;
 static unsigned char bytes[16];
