@@ -84,6 +84,13 @@ static inline uint64_t next_offset(worker *w)
     return j->region_offset + place * RACKMEM_LINE_BYTES;
 }
 
+/* A random place in a thread's buffer, to begin at: threads that went through theirs in step would all
+ * write to the same bank and set of a cache at once, as buffers are a power of two apart. */
+static uint64_t first_buffer(const job *j, uint64_t thread)
+{
+    return (thread + 1) * UINT64_C(0xd1342543de82ef95) % (j->buffer_bytes / j->bytes) * j->bytes;
+}
+
 static inline unsigned char *next_buffer(worker *w)
 {
     const job *j = w->job;
@@ -138,7 +145,7 @@ static inline bare_queues bare_queues_of(const worker *w)
         .fields = rackmem_wq_word0(0, RACKMEM_OP_READ, (uint64_t)j->peer, j->region_offset,
                                    j->bytes),
         .offset_mask = (j->region_bytes - 1) & -j->bytes, .bytes = j->bytes,
-        .buffer = buffer, .first_buffer = buffer,
+        .buffer = buffer + w->next_buffer, .first_buffer = buffer,
         .end_of_buffers = buffer + j->buffer_bytes / j->bytes * j->bytes};
 }
 
@@ -205,6 +212,7 @@ static int read_bare(worker *w, uint64_t reads)
     else
         read_bare_sync(&q, reads);
     w->random = q.random;
+    w->next_buffer = q.buffer - q.first_buffer;
     w->qp->posted = q.posted;
     w->qp->reaped = q.reaped;
     return rackmem_status_errno(q.failed);
@@ -303,7 +311,8 @@ static int run(job *j, bool json)
     j->workers = workers;
     for (uint64_t t = 0; t < threads; t++) {
         workers[t] = (worker){.job = j, .buffer = buffers + t * j->buffer_bytes,
-                              .random = (t + 1) * UINT64_C(0x9e3779b97f4a7c15)};
+                              .random = (t + 1) * UINT64_C(0x9e3779b97f4a7c15),
+                              .next_buffer = first_buffer(j, t)};
         sem_init(&workers[t].turn, 0, t == 0);
     }
     /* The main thread works as well: on the model there is a core for each. */

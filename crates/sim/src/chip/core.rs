@@ -108,6 +108,7 @@ impl Core {
         let tiles = u64::from(machine.tiles.columns) * u64::from(machine.tiles.rows);
         let span = u64::from(machine.workload.transfer_bytes).div_ceil(BLOCK_BYTES);
         let lines = machine.workload.footprint_bytes / BLOCK_BYTES;
+        let mut random = Random::new(machine.seed, u64::from(nid) << 32 | u64::from(number));
         let program = Program {
             kind: machine.workload.kind,
             placement: machine.ni.placement,
@@ -127,7 +128,10 @@ impl Core {
         };
         Core {
             number,
-            random: Random::new(machine.seed, u64::from(nid) << 32 | u64::from(number)),
+            // Cores that went through their buffers in step would write to the same bank and set of the LLC at once, as
+            // buffers are a power of two apart.
+            next_buffer: random.below(program.local_slots),
+            random,
             program,
             doing: Doing::Nothing,
             next_at: 0,
@@ -136,7 +140,6 @@ impl Core {
             cq: Cursor::START,
             busy: 0,
             posts_since_poll: 0,
-            next_buffer: 0,
             stores: VecDeque::new(),
             draining: false,
             reads: 0,

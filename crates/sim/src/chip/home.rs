@@ -17,6 +17,10 @@ use crate::machine::Machine;
 use crate::machine::spec::{Completion, PrefetchSpec};
 use crate::window::prefetch::Prefetcher;
 
+/// Blocks for each entry of a bank that are put into it at most to fill it. Random blocks fill all sets of a large bank
+/// with two; those of a small footprint are too few to.
+const MOST_WARM_BLOCKS: usize = 8;
+
 /// Transactions that prefetches leave to requests.
 const RESERVED: usize = 2;
 
@@ -91,12 +95,14 @@ impl Home {
     pub fn warm(&mut self, footprint_lines: u64, random: &mut Random, wires: &Wires) {
         let (number, homes) = (u64::from(self.number), u64::from(wires.layout.homes));
         let share = footprint_lines / homes;
-        let blocks = if share == 0 { 0 } else { self.llc.capacity() };
-        for _ in 0..blocks {
+        let mut empty = self.llc.capacity();
+        let mut blocks = if share == 0 { 0 } else { MOST_WARM_BLOCKS * empty };
+        while empty > 0 && blocks > 0 {
             let dirty = random.below(2) == 0;
             let base = if dirty { BUFFER_LINE } else { SEGMENT_LINE };
             let line = base + random.below(share) * homes + number;
-            self.warm_block(line, dirty, wires);
+            empty -= usize::from(self.warm_block(line, dirty, wires));
+            blocks -= 1;
         }
         let queues = if wires.layout.has_queue_pairs() { wires.layout.queue_lines() } else { 0 };
         for line in (number..queues).step_by(usize::from(wires.layout.homes)) {
@@ -104,12 +110,16 @@ impl Home {
         }
     }
 
-    fn warm_block(&mut self, line: Line, dirty: bool, wires: &Wires) {
+    /// Puts a block in, unless it is there; whether the way was empty.
+    fn warm_block(&mut self, line: Line, dirty: bool, wires: &Wires) -> bool {
         let index = wires.layout.index_at_home(line);
-        if self.llc.find(index, line).is_none() {
-            let entry = self.llc.victim(index, |_, _| true).expect("a set has a way");
-            self.llc.fill(entry, line, dirty);
+        if self.llc.find(index, line).is_some() {
+            return false;
         }
+        let entry = self.llc.victim(index, |_, _| true).expect("a set has a way");
+        let was_empty = self.llc.line(entry).is_none();
+        self.llc.fill(entry, line, dirty);
+        was_empty
     }
 
     /// Whether another request may come in.

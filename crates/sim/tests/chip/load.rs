@@ -1,7 +1,7 @@
 //! Asynchronous reads: the latency under load, and how far figures can be trusted.
 
 use rackmem_sim::reference::queueing::in_flight;
-use rackmem_sim::report::Report;
+use rackmem_sim::report::{Report, Window};
 use rackmem_sim::run::{Options, run};
 
 use super::machines::machine;
@@ -104,6 +104,34 @@ fn a_run_that_ends_too_soon_says_so_and_one_that_does_not_keeps_its_promise() {
     let gbps = lines * 128.0 / (measured.to_cycle - measured.from_cycle) as f64;
     assert!((gbps / long.app_gbps - 1.0).abs() < 1e-9, "{gbps} and {}", long.app_gbps);
     assert!((long.stat("core.reads").unwrap() - long.latency.unwrap().count as f64).abs() < 0.5);
+}
+
+/// The LLC of a long run is full, and what goes through it is spread over its banks and sets: what full queues move in
+/// their first laps is what they move later.
+#[test]
+fn full_queues_begin_as_they_go_on() {
+    let (mut first, mut later) = (0.0, 0.0);
+    for seed in ["seed=1", "seed=2", "seed=3"] {
+        let windows = "run.window_cycles=10000 run.min_windows=20 run.max_windows=20";
+        let report = report(&[windows, seed]);
+        let mean = |windows: &[Window]| {
+            windows.iter().map(|window| window.app_gbps).sum::<f64>() / windows.len() as f64
+        };
+        first += mean(&report.windows[1..6]);
+        later += mean(&report.windows[10..]);
+    }
+    let off = first / later - 1.0;
+    assert!(off.abs() < 0.02, "{off}");
+}
+
+/// As many blocks are read for others as are written for this node, so half of those that go have changed; from the
+/// begin, as no way is empty.
+#[test]
+fn a_full_cache_writes_back_every_other_block_that_it_loads() {
+    let short = "run.window_cycles=4000 run.min_windows=2 run.max_windows=2";
+    let report = report(&[short]);
+    let share = report.stats["home.llc_writebacks"] / report.stats["home.llc_misses"];
+    assert!((0.47..=0.53).contains(&share), "{share}");
 }
 
 /// What changes nothing changes nothing that is claimed to be known.
