@@ -162,15 +162,17 @@ fn a_lender_that_takes_one_access_at_a_time_answers_all() {
     }
 }
 
+/// Applications and what they find with 16 KB, on hosts as well.
+const APPLICATIONS: [(&str, &str); 3] = [
+    ("compress", "compress of 16384 bytes: 6760, check df9d80da"),
+    ("sort", "sort of 16384 bytes: 256, check 3b24691d"),
+    ("lisp", "lisp of 16384 bytes: 10, check 5e2141dd"),
+];
+
 /// Applications find on every memory what they find on hosts, and prefetching hides some of the distance (TS-17).
 #[test]
 fn applications_do_in_borrowed_memory_what_they_do_in_local_memory() {
-    let found = [
-        ("compress", "compress of 16384 bytes: 6760, check df9d80da"),
-        ("sort", "sort of 16384 bytes: 256, check 3b24691d"),
-        ("lisp", "lisp of 16384 bytes: 10, check 5e2141dd"),
-    ];
-    for (name, found) in found {
+    for (name, found) in APPLICATIONS {
         let us = |place: &str, degree: &str| {
             let settings = [SMALL[0], SMALL[1], ("prefetch.remote_degree", degree)];
             let argv = ["tsm_real", "--application", name, "--bytes=16K", "--llc-bytes=64K"];
@@ -186,6 +188,18 @@ fn applications_do_in_borrowed_memory_what_they_do_in_local_memory() {
         let (local, borrowed, ahead) = (us("", "0"), us("--remote", "0"), us("--remote", "5"));
         println!("{name}: {local} us, borrowed {borrowed} us, {ahead} us with prefetching");
         assert!(local < borrowed && ahead < borrowed, "{name}");
+    }
+}
+
+/// Over DEOI's links and Thunder's channel of loads and stores (TS-26), too.
+#[test]
+fn applications_find_the_same_over_every_link() {
+    for machine in ["deoi-cores", "thunder-cores"] {
+        for (name, found) in APPLICATIONS {
+            let argv = ["tsm_real", "--application", name, "--bytes=16K", "--remote"];
+            let outcome = run(&load(machine, &[]), 2, &argv);
+            assert_eq!(said(&outcome).lines().next(), Some(found), "{machine}");
+        }
     }
 }
 
