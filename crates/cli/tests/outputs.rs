@@ -7,7 +7,7 @@ use rackmem_sim::statistics::schema;
 use serde_json::Value;
 
 /// Programs, the machine and its nodes, and arguments of runs that together print all that they can.
-const RUNS: [(&str, &str, &str, &[&str]); 17] = [
+const RUNS: [(&str, &str, &str, &[&str]); 18] = [
     ("bitonic", "cache-integrated", "1", &["--n=16 --rounds=1"]),
     (
         "deoi_cache",
@@ -44,6 +44,7 @@ const RUNS: [(&str, &str, &str, &[&str]); 17] = [
     ("tsm_arenas", "deoi-cores", "2", &["--gets=160"]),
     ("tsm_kernels", "tsm-sim", "2", &["--kernel=b1"]),
     ("tsm_qpair", "thunder-cores", "2", &["--rounds=1 --messages=4"]),
+    ("tsm_real", "tsm-sim", "2", &["--bytes=16K"]),
     ("tsm_share", "pcie-ntb", "2", &["--share=policy", "--share=message"]),
     ("tsm_share", "tsm-sim", "2", &["--share=atomics"]),
     ("tsm_transfer", "pcie-ntb", "2", &["--bytes=64K"]),

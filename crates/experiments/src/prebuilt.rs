@@ -7,7 +7,7 @@ macro_rules! prebuilt {
 }
 
 /// Names, and the bytes of static RV64GC programs.
-pub const PROGRAMS: [(&str, &[u8]); 20] = prebuilt![
+pub const PROGRAMS: [(&str, &[u8]); 21] = prebuilt![
     "bitonic",
     "deoi_cache",
     "deoi_nic",
@@ -26,6 +26,7 @@ pub const PROGRAMS: [(&str, &[u8]); 20] = prebuilt![
     "tsm_arenas",
     "tsm_kernels",
     "tsm_qpair",
+    "tsm_real",
     "tsm_share",
     "tsm_transfer",
 ];

@@ -7,7 +7,7 @@ use rackmem_sim::reference::instructions::{Agreement, compare};
 use rackmem_sim::reference::queueing::{identities, wait_for_one_of, wait_geo_d_1};
 
 /// A program, its arguments, and the least number of instructions that it has.
-const PROGRAMS: [(&str, &[&str], u64); 19] = [
+const PROGRAMS: [(&str, &[&str], u64); 20] = [
     ("bitonic", &[], 5_000),
     ("deoi_cache", &[], 4_000),
     ("deoi_nic", &[], 4_000),
@@ -24,6 +24,7 @@ const PROGRAMS: [(&str, &[&str], u64); 19] = [
     ("sync_bench", &[], 3_000),
     ("tsm_kernels", &[], 50_000),
     ("tsm_qpair", &[], 4_000),
+    ("tsm_real", &["--bytes=16K", "--llc-bytes=4K"], 50_000),
     ("tsm_share", &[], 4_000),
     ("tsm_transfer", &[], 4_000),
     ("window_test", &[], 4_000),

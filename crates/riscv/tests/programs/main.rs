@@ -1,5 +1,6 @@
 //! Do whole programs run as they should, and do wrong ones end with one clear error?
 
+mod applications;
 mod compiled;
 mod confined;
 mod crashes;

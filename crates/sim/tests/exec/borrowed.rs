@@ -162,6 +162,47 @@ fn a_lender_that_takes_one_access_at_a_time_answers_all() {
     }
 }
 
+/// Applications and what they find with 16 KB, on hosts as well.
+const APPLICATIONS: [(&str, &str); 3] = [
+    ("compress", "compress of 16384 bytes: 6760, check df9d80da"),
+    ("sort", "sort of 16384 bytes: 256, check 3b24691d"),
+    ("lisp", "lisp of 16384 bytes: 10, check 5e2141dd"),
+];
+
+/// Applications find on every memory what they find on hosts, and prefetching hides some of the distance (TS-17).
+#[test]
+fn applications_do_in_borrowed_memory_what_they_do_in_local_memory() {
+    for (name, found) in APPLICATIONS {
+        let us = |place: &str, degree: &str| {
+            let settings = [SMALL[0], SMALL[1], ("prefetch.remote_degree", degree)];
+            let argv = ["tsm_real", "--application", name, "--bytes=16K", "--llc-bytes=64K"];
+            let argv: Vec<&str> = argv.into_iter().chain(place.split_whitespace()).collect();
+            let outcome = run(&load("tsm-sim", &settings), 2, &argv);
+            let text = said(&outcome);
+            assert_eq!(text.lines().next(), Some(found), "{text}");
+            let reads = outcome.stats["node[0].window.reads"];
+            assert_eq!(reads > 100.0, place == "--remote", "{name}: {reads}");
+            let us = text.split("memory: ").nth(1).and_then(|rest| rest.split(' ').next());
+            us.and_then(|us| us.parse::<f64>().ok()).unwrap_or_else(|| panic!("{text}"))
+        };
+        let (local, borrowed, ahead) = (us("", "0"), us("--remote", "0"), us("--remote", "5"));
+        println!("{name}: {local} us, borrowed {borrowed} us, {ahead} us with prefetching");
+        assert!(local < borrowed && ahead < borrowed, "{name}");
+    }
+}
+
+/// Over DEOI's links and Thunder's channel of loads and stores (TS-26), too.
+#[test]
+fn applications_find_the_same_over_every_link() {
+    for machine in ["deoi-cores", "thunder-cores"] {
+        for (name, found) in APPLICATIONS {
+            let argv = ["tsm_real", "--application", name, "--bytes=16K", "--remote"];
+            let outcome = run(&load(machine, &[]), 2, &argv);
+            assert_eq!(said(&outcome).lines().next(), Some(found), "{machine}");
+        }
+    }
+}
+
 /// A list of operations stands for cores that execute: the same reads take the same time, layer by layer.
 #[test]
 fn reads_by_cores_take_as_long_as_those_of_a_list() {
