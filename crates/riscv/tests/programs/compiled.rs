@@ -114,6 +114,11 @@ fn sockets_move_parts_of_what_a_call_asks_for_as_in_qemu() {
 }
 
 #[test]
+fn pipes_take_all_pieces_of_a_write_as_in_qemu() {
+    prints_the_same("pieces", &[]);
+}
+
+#[test]
 fn calls_that_wait_keep_to_their_files() {
     prints_the_same("replaced", &[]);
 }

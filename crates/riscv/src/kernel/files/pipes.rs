@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fifos::Fifo;
 use super::table::{CLOEXEC, NONBLOCK, Open, OpenFile, WRITE_ONLY, device};
+use super::transfer::{CHUNK, MOST_BYTES};
 use super::{Context, Errno, Files, Result, Way};
 use crate::kernel::signals::{Info, SIGPIPE};
 use crate::kernel::synthetic::FIRST_INODE;
@@ -131,27 +132,67 @@ impl Files {
         Ok(bytes.len() as u64)
     }
 
+    /// Writes pieces of user memory to a pipe, as one: `PIPE_BUF` counts the bytes of all of them. An error counts only if
+    /// nothing was written before.
+    pub(super) fn write_pieces(
+        &mut self,
+        context: &mut Context<'_>,
+        pipe: (u32, bool),
+        pieces: &[(u64, u64)],
+    ) -> Result {
+        let length = pieces.iter().fold(0, |sum: u64, piece| sum.saturating_add(piece.1));
+        if length == 0 {
+            return Ok(0);
+        }
+        let most = self.room_of(context, pipe, length.min(MOST_BYTES) as usize)? as u64;
+        let mut written: u64 = 0;
+        for &(start, length) in pieces {
+            let end = written.saturating_add(length).min(most);
+            let from = start.wrapping_sub(written);
+            while written < end {
+                let mut buffer = vec![0; (end - written).min(CHUNK) as usize];
+                match context.memory.read(from.wrapping_add(written), &mut buffer) {
+                    Err(fault) if written == 0 => return Err(fault.into()),
+                    Err(_) => return Ok(written),
+                    Ok(()) => written += buffer.len() as u64,
+                }
+                self.table.pipe(pipe.0)?.bytes.extend(&buffer);
+                context.has_changed = true;
+            }
+        }
+        Ok(written)
+    }
+
     pub(super) fn write_pipe(
         &mut self,
         context: &mut Context<'_>,
-        (number, waits): (u32, bool),
+        pipe: (u32, bool),
         buffer: &[u8],
+    ) -> Result<usize> {
+        let count = self.room_of(context, pipe, buffer.len())?;
+        self.table.pipe(pipe.0)?.bytes.extend(&buffer[..count]);
+        context.has_changed |= count > 0;
+        Ok(count)
+    }
+
+    /// How many of so many bytes a pipe takes now.
+    fn room_of(
+        &mut self,
+        context: &mut Context<'_>,
+        (number, waits): (u32, bool),
+        length: usize,
     ) -> Result<usize> {
         if !self.table.has_end(number, Way::Read) {
             context.raised = Some(Info::by_write(SIGPIPE));
             return Err(Errno::PIPE);
         }
-        let pipe = self.table.pipe(number)?;
-        let room = pipe.room();
-        let is_full = if buffer.len() <= ATOMIC { room < buffer.len() } else { room == 0 };
+        let room = self.table.pipe(number)?.room();
+        let is_full = if length <= ATOMIC { room < length } else { room == 0 };
         if is_full {
             return Err(context.would_block(waits));
         }
         // A writer that waits writes all: the pipe grows for the time being.
-        let count = if waits { buffer.len() } else { buffer.len().min(room) };
-        pipe.bytes.extend(&buffer[..count]);
-        context.has_changed |= count > 0;
-        Ok(count)
+        Ok(if waits { length } else { length.min(room) })
     }
 }
 

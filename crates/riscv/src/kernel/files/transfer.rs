@@ -67,6 +67,12 @@ impl Files {
                 Way::Write => self.write_socket(context, descriptor, pieces, Writing::default()),
             };
         }
+        if let (OpenFile { open: Open::Pipe(number), flags, .. }, None, Way::Write) =
+            (self.table.by_number(file)?, at, way)
+        {
+            let pipe = (*number, *flags & NONBLOCK == 0);
+            return self.write_pieces(context, pipe, pieces);
+        }
         let mut moved = 0;
         for &(start, length) in pieces {
             let length = length.min(MOST_BYTES - moved);
