@@ -7,7 +7,7 @@ macro_rules! prebuilt {
 }
 
 /// Names, and the bytes of static RV64GC programs.
-pub const PROGRAMS: [(&str, &[u8]); 20] = prebuilt![
+pub const PROGRAMS: [(&str, &[u8]); 21] = prebuilt![
     "bitonic",
     "deoi_cache",
     "deoi_nic",
@@ -16,6 +16,7 @@ pub const PROGRAMS: [(&str, &[u8]); 20] = prebuilt![
     "kvstore",
     "many_reads",
     "netpipe",
+    "overtake",
     "pagerank",
     "rack_test",
     "remote_read",
