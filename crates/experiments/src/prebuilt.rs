@@ -7,11 +7,12 @@ macro_rules! prebuilt {
 }
 
 /// Names, and the bytes of static RV64GC programs.
-pub const PROGRAMS: [(&str, &[u8]); 21] = prebuilt![
+pub const PROGRAMS: [(&str, &[u8]); 22] = prebuilt![
     "bitonic",
     "deoi_cache",
     "deoi_nic",
     "fft",
+    "fft_by_element",
     "hello",
     "kvstore",
     "many_reads",

@@ -48,3 +48,14 @@ fn priorities_save_time_where_a_link_is_full() {
     assert!(first.acknowledgement + 2.0 < in_turn.acknowledgement, "{first:?}, {in_turn:?}");
     assert!(first.answer + 2.0 < in_turn.answer, "{first:?}, {in_turn:?}");
 }
+
+/// Both programs check what they transform.
+#[test]
+fn a_receiver_of_each_element_costs_more_than_one_of_each_copy() {
+    let communication = |program| {
+        let args = [program, "--n=64", "--cores=2", "--mechanism=dma", "--rounds=2", "--json"];
+        figure(&said(&run(&load("cache-integrated", &[]), 1, &args)), "communication_cycles")
+    };
+    let [by_part, by_element] = ["fft", "fft_by_element"].map(communication);
+    assert!(by_element > 1.5 * by_part, "{by_element} and {by_part} cycles");
+}
