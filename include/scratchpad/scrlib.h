@@ -51,6 +51,10 @@ enum scr_state {
     SCR_MR_QUEUE = 5  /* matches data with requests */
 };
 
+/* Bit of a line's first tag word: a command of which not all has left, or notifications of a
+ * counter. */
+#define SCR_UNDER_WAY (UINT64_C(1) << 63)
+
 /* Words of a line that is a counter (CINI §3.3). */
 enum {
     SCR_COUNTER_VALUE = 0, /* a load reads it, a store adds to it */
@@ -162,6 +166,12 @@ SCR_INLINE scr_word *scr_tag(const volatile void *line)
 {
     uint64_t place = (uint64_t)(uintptr_t)line - SCR_BASE;
     return (scr_word *)(uintptr_t)(SCR_TAGS + place / SCR_LINE_BYTES * SCR_LINE_BYTES);
+}
+
+/* Whether a line has something that has not left: a command, or notifications of a counter. */
+SCR_INLINE int scr_is_under_way(const volatile void *line)
+{
+    return (*scr_tag(line) & SCR_UNDER_WAY) != 0;
 }
 
 /* ---- Set-up ------------------------------------------------------------------------------ */
@@ -343,14 +353,16 @@ typedef struct scr_saved {
     uint64_t words[SCR_LINE_WORDS];
 } scr_saved;
 
-/* Saves lines of this core, in any state, and gives them to the cache. No other core may use them
- * meanwhile, and no command of them may be in flight: wait for its notification. */
+/* Saves lines of this core, in any state, and gives them to the cache. Commands that have begun and
+ * notifications leave before; requests and items that wait in queues are saved. No other core may
+ * send anything to these lines meanwhile, nor may acknowledgements come back to them. */
 static inline void scr_save(volatile void *first, uint64_t lines, scr_saved *saved)
 {
     for (uint64_t i = 0; i < lines; i++) {
         scr_word *line = (scr_word *)first + i * SCR_LINE_WORDS;
         scr_word *tag = scr_tag(line);
-        saved[i].state = tag[0];
+        while (((saved[i].state = tag[0]) & SCR_UNDER_WAY) != 0)
+            ;
         saved[i].metadata = tag[1];
         tag[1] = 0; /* nothing is under way in it any more */
         scr_mark(line, SCR_PLAIN);

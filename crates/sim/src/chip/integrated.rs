@@ -68,6 +68,7 @@ impl Integrated {
             send_cycles,
             bytes_per_cycle,
             combine_cycles,
+            nacks,
             ..
         } = machine.scratchpad;
         let spec = NiSpec {
@@ -75,6 +76,7 @@ impl Integrated {
             reads: read_entries as usize,
             acks: ack_entries as usize,
             stores: store_entries as usize,
+            nacks,
         };
         Some(Box::new(Integrated {
             number,

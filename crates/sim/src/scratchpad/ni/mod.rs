@@ -26,6 +26,8 @@ pub struct NiSpec {
     pub acks: usize,
     /// Packets of remote stores that have not left.
     pub stores: usize,
+    /// Full single-reader queues refuse items that name an acknowledgement address.
+    pub nacks: bool,
 }
 
 /// The result of a store.
