@@ -37,6 +37,10 @@
 /* Memory that no cache holds: the other end of copies to and from off-chip memory. */
 #define SCR_DRAM UINT64_C(0x4000000000)
 
+/* Addresses that programs give to places: see scr_map(). */
+#define SCR_NAMES UINT64_C(0x7000000000)
+#define SCR_MOST_REGIONS 16
+
 /* A word that software and network interface share, or cores: nothing of it may be kept in a
  * register, and it may hold anything. */
 typedef volatile uint64_t __attribute__((may_alias)) scr_word;
@@ -201,6 +205,34 @@ SCR_INLINE int scr_open(scr_pad *pad)
     pad->dram_bytes = info.dram_bytes;
     pad->used = 0;
     return (int)error;
+}
+
+/*
+ * Gives a place another address, on this core (CINI §3.1: address region tables). `bytes` from
+ * `name` on, whole lines between SCR_NAMES and 1 << 39, stand for those from `place` on, of any
+ * core's window or of SCR_DRAM, in loads, stores, commands, and notifications of counters. A name
+ * that has a place moves to this one; with 0 bytes it stands for nothing any more. Tags are found
+ * by the place alone.
+ *
+ * -EINVAL (-22): no whole lines, names of another region, or no such place. -ENOSPC (-28):
+ * SCR_MOST_REGIONS.
+ */
+static inline int scr_map(volatile void *name, uint64_t bytes, volatile void *place)
+{
+    scr_fence(); /* what has begun goes where it was */
+#ifdef __riscv
+    register uint64_t a0 __asm__("a0") = (uint64_t)(uintptr_t)name;
+    register uint64_t a1 __asm__("a1") = bytes;
+    register uint64_t a2 __asm__("a2") = (uint64_t)(uintptr_t)place;
+    register uint64_t a7 __asm__("a7") = 0x52414309;
+    __asm__ volatile("ecall" : "+r"(a0) : "r"(a1), "r"(a2), "r"(a7) : "memory");
+    return (int)a0;
+#else
+    (void)name;
+    (void)bytes;
+    (void)place;
+    return -19; /* ENODEV */
+#endif
 }
 
 /* Turns lines of a way, from a set on, into scratchpad, all zero. Data cached there goes back to

@@ -315,6 +315,38 @@ static void test_save_pending(chip *c)
     scr_mark(command, SCR_PLAIN);
 }
 
+/* Lines have the address that the program gives them, for accesses and transfers, and keep it when they move. */
+static void test_regions(chip *c)
+{
+    enum { LINES = 4, BYTES = LINES * SCR_LINE_BYTES, EINVAL_OF_LINUX = 22 };
+    scr_saved saved[LINES];
+    unsigned char *mine = (unsigned char *)(uintptr_t)SCR_NAMES, *its = mine + (1 << 20), *own = its + (1 << 20);
+    for (unsigned i = 0; i < LINES; i++)
+        scr_mark(c->saved + i * SCR_LINE_WORDS, SCR_PLAIN);
+    CHECK(scr_map(mine, BYTES, c->saved) == 0);
+    CHECK(scr_map(its, BYTES, at(c, c->next, c->saved)) == 0);
+    CHECK(scr_map(own, SCR_LINE_BYTES, c->counter[0]) == 0);
+    CHECK(scr_map(mine + SCR_LINE_BYTES, SCR_LINE_BYTES, c->saved) == -EINVAL_OF_LINUX);
+    CHECK(scr_map(own, SCR_LINE_BYTES, mine) == -EINVAL_OF_LINUX);
+    set_counter(c->counter[0], -64, 1, c->flag[0], NULL, NULL, NULL);
+    meet(c);
+    ni_signal((scr_word *)(void *)its, 7000 + c->number);
+    ni_copy(c->command[0], its + 64, c->source, 64, (scr_word *)(void *)own);
+    (void)ni_wait(c->flag[0]);
+    meet(c);
+    CHECK(*(scr_word *)(void *)mine == 7000 + c->previous);
+    CHECK(matches(mine + 64, 0, 64, c->previous));
+    CHECK(*c->saved == 7000 + c->previous);
+    meet(c);
+    scr_save(c->saved, LINES, saved);
+    scr_restore(c->target, LINES, saved);
+    CHECK(scr_map(mine, BYTES, c->target) == 0);
+    CHECK(*(scr_word *)(void *)mine == 7000 + c->previous);
+    CHECK(matches(mine + 64, 0, 64, c->previous));
+    scr_restore(c->saved, LINES, saved);
+    CHECK(scr_map(mine, 0, NULL) == 0 && scr_map(its, 0, NULL) == 0 && scr_map(own, 0, NULL) == 0);
+}
+
 /* All lengths of messages, to the own core and to another. */
 static void test_messages(chip *c)
 {
@@ -920,6 +952,7 @@ static const test tests[] = {
     {"incomplete", test_incomplete},
     {"save", test_save},
     {"save-pending", test_save_pending},
+    {"regions", test_regions},
     {"messages", test_messages},
     {"many-commands", test_many_commands},
     {"remote-command", test_remote_command},

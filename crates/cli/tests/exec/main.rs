@@ -625,6 +625,8 @@ fn misuse_of_cache_integrated_interfaces_ends_the_program_in_one_line() {
         ("copy-not-scratchpad", "is not scratchpad"),
         ("copy-memory", "in no scratchpad and not in uncached memory"),
         ("outside", "nothing is mapped there"),
+        ("unmapped", "nothing is mapped there"),
+        ("copy-unmapped", "in no scratchpad and not in uncached memory"),
         ("overflow", "is full"),
         ("mr-overflow", "is full"),
         ("item-size", "is no item"),

@@ -107,7 +107,7 @@ impl Ni {
         })?;
         self.lines[number as usize] = Line::Command { valid, is_pending: is_complete };
         if is_complete {
-            self.start(&Command::of(&content))?;
+            self.start(&self.command_in(number))?;
             self.jobs.push_back(Job::Command { line: number, done: 0 });
         }
         Ok(())
