@@ -37,6 +37,10 @@
 /* Memory that no cache holds: the other end of copies to and from off-chip memory. */
 #define SCR_DRAM UINT64_C(0x4000000000)
 
+/* Addresses that programs give to places: see scr_map(). */
+#define SCR_NAMES UINT64_C(0x7000000000)
+#define SCR_MOST_REGIONS 16
+
 /* A word that software and network interface share, or cores: nothing of it may be kept in a
  * register, and it may hold anything. */
 typedef volatile uint64_t __attribute__((may_alias)) scr_word;
@@ -50,6 +54,10 @@ enum scr_state {
     SCR_SR_QUEUE = 4, /* many producers, one consumer */
     SCR_MR_QUEUE = 5  /* matches data with requests */
 };
+
+/* Bit of a line's first tag word: a command of which not all has left, or notifications of a
+ * counter. */
+#define SCR_UNDER_WAY (UINT64_C(1) << 63)
 
 /* Words of a line that is a counter (CINI §3.3). */
 enum {
@@ -164,6 +172,12 @@ SCR_INLINE scr_word *scr_tag(const volatile void *line)
     return (scr_word *)(uintptr_t)(SCR_TAGS + place / SCR_LINE_BYTES * SCR_LINE_BYTES);
 }
 
+/* Whether a line has something that has not left: a command, or notifications of a counter. */
+SCR_INLINE int scr_is_under_way(const volatile void *line)
+{
+    return (*scr_tag(line) & SCR_UNDER_WAY) != 0;
+}
+
 /* ---- Set-up ------------------------------------------------------------------------------ */
 
 SCR_INLINE int64_t scr_driver_call_(struct scr_info *info)
@@ -191,6 +205,34 @@ SCR_INLINE int scr_open(scr_pad *pad)
     pad->dram_bytes = info.dram_bytes;
     pad->used = 0;
     return (int)error;
+}
+
+/*
+ * Gives a place another address, on this core (CINI §3.1: address region tables). `bytes` from
+ * `name` on, whole lines between SCR_NAMES and 1 << 39, stand for those from `place` on, of any
+ * core's window or of SCR_DRAM, in loads, stores, commands, and notifications of counters. A name
+ * that has a place moves to this one; with 0 bytes it stands for nothing any more. Tags are found
+ * by the place alone.
+ *
+ * -EINVAL (-22): no whole lines, names of another region, or no such place. -ENOSPC (-28):
+ * SCR_MOST_REGIONS.
+ */
+static inline int scr_map(volatile void *name, uint64_t bytes, volatile void *place)
+{
+    scr_fence(); /* what has begun goes where it was */
+#ifdef __riscv
+    register uint64_t a0 __asm__("a0") = (uint64_t)(uintptr_t)name;
+    register uint64_t a1 __asm__("a1") = bytes;
+    register uint64_t a2 __asm__("a2") = (uint64_t)(uintptr_t)place;
+    register uint64_t a7 __asm__("a7") = 0x52414309;
+    __asm__ volatile("ecall" : "+r"(a0) : "r"(a1), "r"(a2), "r"(a7) : "memory");
+    return (int)a0;
+#else
+    (void)name;
+    (void)bytes;
+    (void)place;
+    return -19; /* ENODEV */
+#endif
 }
 
 /* Turns lines of a way, from a set on, into scratchpad, all zero. Data cached there goes back to
@@ -343,14 +385,16 @@ typedef struct scr_saved {
     uint64_t words[SCR_LINE_WORDS];
 } scr_saved;
 
-/* Saves lines of this core, in any state, and gives them to the cache. No other core may use them
- * meanwhile, and no command of them may be in flight: wait for its notification. */
+/* Saves lines of this core, in any state, and gives them to the cache. Commands that have begun and
+ * notifications leave before; requests and items that wait in queues are saved. No other core may
+ * send anything to these lines meanwhile, nor may acknowledgements come back to them. */
 static inline void scr_save(volatile void *first, uint64_t lines, scr_saved *saved)
 {
     for (uint64_t i = 0; i < lines; i++) {
         scr_word *line = (scr_word *)first + i * SCR_LINE_WORDS;
         scr_word *tag = scr_tag(line);
-        saved[i].state = tag[0];
+        while (((saved[i].state = tag[0]) & SCR_UNDER_WAY) != 0)
+            ;
         saved[i].metadata = tag[1];
         tag[1] = 0; /* nothing is under way in it any more */
         scr_mark(line, SCR_PLAIN);

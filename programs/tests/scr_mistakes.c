@@ -65,6 +65,23 @@ static void outside(chip *c)
     *(scr_word *)(uintptr_t)(SCR_BASE + c->self->pad.cores * SCR_STRIDE) = 1;
 }
 
+static void unmapped(chip *c)
+{
+    scr_word *name = (scr_word *)(uintptr_t)SCR_NAMES;
+    if (scr_map(name, SCR_LINE_BYTES, c->target) == 0)
+        *name = 1;
+    if (scr_map(name, 0, NULL) == 0)
+        *name = 2;
+}
+
+/* More than the region has. */
+static void copy_unmapped(chip *c)
+{
+    scr_word *name = (scr_word *)(uintptr_t)SCR_NAMES;
+    if (scr_map(name, SCR_LINE_BYTES, c->target) == 0)
+        ni_copy(c->command[0], name, c->source, 2 * SCR_LINE_BYTES, NULL);
+}
+
 static void sr_overflow(chip *c)
 {
     for (int i = 0; i <= SR_ITEMS; i++)
@@ -164,6 +181,8 @@ const test scr_mistakes[] = {
     {"copy-not-scratchpad", copy_not_scratchpad},
     {"copy-memory", copy_memory},
     {"outside", outside},
+    {"unmapped", unmapped},
+    {"copy-unmapped", copy_unmapped},
     {"overflow", sr_overflow},
     {"mr-overflow", mr_overflow},
     {"item-size", item_size},

@@ -280,6 +280,73 @@ static void test_save(chip *c)
     CHECK(matches(c->target, 0, 8, c->number));
 }
 
+/* Lines are taken away while transfers are pending: a copy in the job list, and a request of another core that
+ * waits in a queue. The copy leaves before; the request is answered when the lines are back. */
+static void test_save_pending(chip *c)
+{
+    enum { LINES = 4 };
+    scr_saved saved[LINES];
+    scr_word *command = c->saved, *queue = c->saved + 2 * SCR_LINE_WORDS;
+    scr_mark_command(command);
+    scr_mark(queue, scr_queue_state(SCR_MR_QUEUE, 1, SCR_LINE_BYTES));
+    set_counter(c->counter[0], -AREA_BYTES, 1, c->flag[0], NULL, NULL, NULL);
+    meet(c);
+    ni_mr_request(c->command[0], c->flag[1], word_at(c, c->next, queue), SCR_WORD_BYTES, NULL);
+    while (queue[NI_SR_TAIL] != 1)
+        ;
+    meet(c);
+    ni_copy(command, at(c, c->next, c->target), c->source, AREA_BYTES, c->counter[0]);
+    scr_fence();
+    CHECK(scr_is_under_way(command));
+    scr_save(c->saved, LINES, saved);
+    CHECK(*scr_tag(command) == SCR_CACHE && *scr_tag(queue) == SCR_CACHE);
+    CHECK(*c->flag[1] == 0);
+    scr_restore(c->saved, LINES, saved);
+    (void)ni_wait(c->flag[0]);
+    meet(c);
+    CHECK(matches(c->target, 0, AREA_BYTES, c->previous));
+    CHECK(!scr_is_under_way(command));
+    ni_mr_put(queue, 100 + c->number);
+    CHECK(ni_wait(c->flag[1]) == 100 + c->next);
+    ni_copy(command, c->source, c->source, 64, c->counter[0]);
+    CHECK(comes_to(c->counter[0], 64 - AREA_BYTES));
+    meet(c);
+    scr_mark(queue, SCR_PLAIN);
+    scr_mark(command, SCR_PLAIN);
+}
+
+/* Lines have the address that the program gives them, for accesses and transfers, and keep it when they move. */
+static void test_regions(chip *c)
+{
+    enum { LINES = 4, BYTES = LINES * SCR_LINE_BYTES, EINVAL_OF_LINUX = 22 };
+    scr_saved saved[LINES];
+    unsigned char *mine = (unsigned char *)(uintptr_t)SCR_NAMES, *its = mine + (1 << 20), *own = its + (1 << 20);
+    for (unsigned i = 0; i < LINES; i++)
+        scr_mark(c->saved + i * SCR_LINE_WORDS, SCR_PLAIN);
+    CHECK(scr_map(mine, BYTES, c->saved) == 0);
+    CHECK(scr_map(its, BYTES, at(c, c->next, c->saved)) == 0);
+    CHECK(scr_map(own, SCR_LINE_BYTES, c->counter[0]) == 0);
+    CHECK(scr_map(mine + SCR_LINE_BYTES, SCR_LINE_BYTES, c->saved) == -EINVAL_OF_LINUX);
+    CHECK(scr_map(own, SCR_LINE_BYTES, mine) == -EINVAL_OF_LINUX);
+    set_counter(c->counter[0], -64, 1, c->flag[0], NULL, NULL, NULL);
+    meet(c);
+    ni_signal((scr_word *)(void *)its, 7000 + c->number);
+    ni_copy(c->command[0], its + 64, c->source, 64, (scr_word *)(void *)own);
+    (void)ni_wait(c->flag[0]);
+    meet(c);
+    CHECK(*(scr_word *)(void *)mine == 7000 + c->previous);
+    CHECK(matches(mine + 64, 0, 64, c->previous));
+    CHECK(*c->saved == 7000 + c->previous);
+    meet(c);
+    scr_save(c->saved, LINES, saved);
+    scr_restore(c->target, LINES, saved);
+    CHECK(scr_map(mine, BYTES, c->target) == 0);
+    CHECK(*(scr_word *)(void *)mine == 7000 + c->previous);
+    CHECK(matches(mine + 64, 0, 64, c->previous));
+    scr_restore(c->saved, LINES, saved);
+    CHECK(scr_map(mine, 0, NULL) == 0 && scr_map(its, 0, NULL) == 0 && scr_map(own, 0, NULL) == 0);
+}
+
 /* All lengths of messages, to the own core and to another. */
 static void test_messages(chip *c)
 {
@@ -844,6 +911,35 @@ static void test_barriers(chip *c)
     meet(c);
 }
 
+/* A full queue refuses items with a negative acknowledgement, and takes them when there is room again. */
+static void test_refused(chip *c)
+{
+    scr_word *there = word_at(c, c->next, c->sr_queue);
+    ni_sr_reader reader = ni_sr_reader_of(c->sr_queue);
+    for (uint64_t i = 0; i <= SR_ITEMS; i++) {
+        ni_message(c->command[0], there, &i, 1, c->flag[0]);
+        CHECK((int64_t)ni_wait(c->flag[0]) == (i < SR_ITEMS ? 8 : -8));
+    }
+    const uint64_t last = SR_ITEMS;
+    set_counter(c->counter[0], -8, 1, NULL, NULL, NULL, NULL);
+    ni_message(c->command[0], there, &last, 1, c->counter[0]);
+    CHECK(comes_to(c->counter[0], -16));
+    meet(c);
+    CHECK(ni_sr_dequeue(&reader) == 0);
+    meet(c);
+    ni_message(c->command[0], there, &last, 1, c->flag[0]);
+    CHECK(ni_wait(c->flag[0]) == 8);
+    meet(c);
+    for (uint64_t i = 1; i <= SR_ITEMS; i++)
+        CHECK(ni_sr_dequeue(&reader) == i);
+}
+
+/* Tests of machines with other settings, which run if they are asked for. */
+static const test on_demand[] = {
+    {"refused", test_refused}, /* scratchpad.nacks */
+    {NULL, NULL},
+};
+
 static const test tests[] = {
     {"open", test_open},
     {"memory", test_memory},
@@ -855,6 +951,8 @@ static const test tests[] = {
     {"any-order", test_any_order},
     {"incomplete", test_incomplete},
     {"save", test_save},
+    {"save-pending", test_save_pending},
+    {"regions", test_regions},
     {"messages", test_messages},
     {"many-commands", test_many_commands},
     {"remote-command", test_remote_command},
@@ -911,6 +1009,17 @@ static void lay_out(chip *c)
         c->source[i] = pattern(c->number, i);
 }
 
+static void pass(chip *c, const test *t)
+{
+    t->run(c);
+    meet(c);
+    if (c->number == 0) {
+        printf("PASS %s\n", t->name);
+        fflush(stdout); /* so far it went, whatever comes */
+    }
+    meet(c);
+}
+
 static void work(sys_member *self, void *argument)
 {
     (void)argument;
@@ -927,17 +1036,12 @@ static void work(sys_member *self, void *argument)
         meet(&c);
         return;
     }
-    for (const test *t = tests; t->name; t++) {
-        if (wanted && strcmp(wanted, t->name) != 0)
-            continue;
-        t->run(&c);
-        meet(&c);
-        if (c.number == 0) {
-            printf("PASS %s\n", t->name);
-            fflush(stdout); /* so far it went, whatever comes */
-        }
-        meet(&c);
-    }
+    const test *only = wanted ? find(on_demand, wanted) : NULL;
+    if (only)
+        pass(&c, only);
+    for (const test *t = tests; t->name; t++)
+        if (!wanted || strcmp(wanted, t->name) == 0)
+            pass(&c, t);
 }
 
 int main(int argc, char **argv)
@@ -952,7 +1056,7 @@ int main(int argc, char **argv)
     int status = options_parse(&line, argc, argv);
     if (status != OPTIONS_GO_ON)
         return status;
-    if (wanted && !find(tests, wanted))
+    if (wanted && !find(tests, wanted) && !find(on_demand, wanted))
         return options_usage(&line, "there is no such test");
     if (wrong && !find(scr_mistakes, wrong))
         return options_usage(&line, "--wrong: there is no such mistake");

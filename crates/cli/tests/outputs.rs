@@ -7,7 +7,7 @@ use rackmem_sim::statistics::schema;
 use serde_json::Value;
 
 /// Programs, the machine and its nodes, and arguments of runs that together print all that they can.
-const RUNS: [(&str, &str, &str, &[&str]); 18] = [
+const RUNS: [(&str, &str, &str, &[&str]); 19] = [
     ("bitonic", "cache-integrated", "1", &["--n=16 --rounds=1"]),
     (
         "deoi_cache",
@@ -20,6 +20,7 @@ const RUNS: [(&str, &str, &str, &[&str]); 18] = [
     ("kvstore", "sonuma", "2", &["--seconds=0.00001 --keys=100"]),
     ("many_reads", "sonuma", "2", &["--reads=4"]),
     ("netpipe", "sonuma", "2", &["--sizes=8 --seconds=0.00001"]),
+    ("overtake", "cache-integrated", "1", &["--rounds=2"]),
     ("pagerank", "sonuma", "2", &["--kronecker=6 --supersteps=1 --variant=serial,bulk"]),
     (
         "remote_read",

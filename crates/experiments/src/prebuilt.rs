@@ -7,15 +7,17 @@ macro_rules! prebuilt {
 }
 
 /// Names, and the bytes of static RV64GC programs.
-pub const PROGRAMS: [(&str, &[u8]); 21] = prebuilt![
+pub const PROGRAMS: [(&str, &[u8]); 23] = prebuilt![
     "bitonic",
     "deoi_cache",
     "deoi_nic",
     "fft",
+    "fft_by_element",
     "hello",
     "kvstore",
     "many_reads",
     "netpipe",
+    "overtake",
     "pagerank",
     "rack_test",
     "remote_read",

@@ -602,6 +602,16 @@ fn the_test_of_cache_integrated_interfaces_passes() {
 }
 
 #[test]
+fn full_queues_refuse_items_if_the_machine_says_so() {
+    let done = scr_test(&["--set", "scratchpad.nacks=true"], &["refused"]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    assert!(text(&done.stdout).starts_with("PASS refused\n"), "{}", text(&done.stdout));
+    let done = scr_test(&[], &["refused"]);
+    assert_eq!(done.status.code(), Some(125), "{}", text(&done.stdout));
+    assert!(text(&done.stderr).contains("is full"), "{}", text(&done.stderr));
+}
+
+#[test]
 fn misuse_of_cache_integrated_interfaces_ends_the_program_in_one_line() {
     for (what, said) in [
         ("double-write", "was written twice"),
@@ -615,6 +625,8 @@ fn misuse_of_cache_integrated_interfaces_ends_the_program_in_one_line() {
         ("copy-not-scratchpad", "is not scratchpad"),
         ("copy-memory", "in no scratchpad and not in uncached memory"),
         ("outside", "nothing is mapped there"),
+        ("unmapped", "nothing is mapped there"),
+        ("copy-unmapped", "in no scratchpad and not in uncached memory"),
         ("overflow", "is full"),
         ("mr-overflow", "is full"),
         ("item-size", "is no item"),

@@ -20,7 +20,7 @@ use crate::cpu::{
 use crate::engine::{Cycle, MOST};
 use crate::machine::Machine;
 use crate::scratchpad::Target;
-use crate::scratchpad::region::{END, FIRST, LOCK_BOX};
+use crate::scratchpad::region::{FIRST, LOCK_BOX, NAMES_END};
 
 /// The state of a core between two of its instructions, while it executes without timing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -542,12 +542,14 @@ impl Translate for View<'_> {
     #[inline]
     fn translate(&mut self, address: u64, wanted: Wanted) -> Result<u64, Fault> {
         match self.wires.map.regions {
-            Some(regions) if (FIRST..END).contains(&address) => {
+            Some(regions) if (FIRST..NAMES_END).contains(&address) => {
+                let own = self.l1.integrated.as_ref();
+                let place = own.map_or(address, |own| own.place_of(address));
                 let fault = |cause| Fault { address, wanted, cause };
-                match (regions.find(address), wanted) {
+                match (regions.find(place), wanted) {
                     (None | Some(Target::Load(_)), _) => Err(fault(Cause::Unmapped)),
                     (Some(_), Wanted::Execute) => Err(fault(Cause::Forbidden)),
-                    (Some(_), _) => Ok(address),
+                    (Some(_), _) => Ok(place),
                 }
             }
             _ => self.wires.mmu.translate(address, wanted),

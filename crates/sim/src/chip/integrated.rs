@@ -12,6 +12,7 @@ use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::ScratchpadSpec;
 use crate::scratchpad::region::FIRST;
+use crate::scratchpad::table::{Refusal, Region};
 use crate::scratchpad::{
     LINE_BYTES, Misuse, Ni, NiSpec, Packet, Port, Regions, State, Stored, Target, Words,
 };
@@ -68,6 +69,7 @@ impl Integrated {
             send_cycles,
             bytes_per_cycle,
             combine_cycles,
+            nacks,
             ..
         } = machine.scratchpad;
         let spec = NiSpec {
@@ -75,6 +77,7 @@ impl Integrated {
             reads: read_entries as usize,
             acks: ack_entries as usize,
             stores: store_entries as usize,
+            nacks,
         };
         Some(Box::new(Integrated {
             number,
@@ -106,6 +109,20 @@ impl Integrated {
     pub fn words(&self, line: Line) -> Words {
         let own = self.own(line * u64::from(LINE_BYTES)).unwrap_or(0);
         self.ni.load(own / LINE_BYTES).unwrap_or([0; 8])
+    }
+
+    /// The fixed address of the byte at an address of the core.
+    #[inline]
+    pub fn place_of(&self, address: u64) -> u64 {
+        self.ni.table.place_of(address, 1)
+    }
+
+    /// Changes an entry of the core's address region table.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn map(&mut self, region: Region) -> Result<(), Refusal> {
+        self.ni.table.set(region, &self.regions)
     }
 
     fn own(&self, address: u64) -> Option<u32> {

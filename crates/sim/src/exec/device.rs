@@ -16,12 +16,13 @@ use super::controller::{self, Queues, Segment, Spare};
 use super::pages::User;
 use crate::chip::Chip;
 use crate::engine::Cycle;
+use crate::scratchpad::table::{Refusal, Region};
 pub use fixed::Fixed;
 pub use saved::State;
 
 /// The first of the driver's calls ("RAC"), and how many there are.
 const FIRST_CALL: u64 = 0x5241_4300;
-const CALLS: u64 = 9;
+const CALLS: u64 = 10;
 
 /// Flag: for remote reads only.
 const READ_ONLY: u64 = 1;
@@ -119,6 +120,7 @@ impl Device {
             "notified",
             "wait",
             "scratchpad",
+            "scratchpad_map",
         ];
         NAMES.get(number.checked_sub(FIRST_CALL)? as usize).copied()
     }
@@ -159,6 +161,7 @@ impl Device {
             7 if a0 % 8 != 0 => Err(EINVAL),
             7 => return Answer::Watch { address: a0, value: a1, timeout_ns: a2 },
             8 => scratchpad(core, a0, user),
+            9 => map(core, Region { base: a0, bytes: a1, place: a2 }, user),
             _ => Err(ENOSYS),
         };
         result.into()
@@ -288,6 +291,16 @@ fn scratchpad(core: u16, out: u64, user: &mut User<'_>) -> Result {
         regions.locks.into(),
     ];
     put(user, out, &words)
+}
+
+/// Changes an entry of the address region table of a thread's core.
+fn map(core: u16, region: Region, user: &mut User<'_>) -> Result {
+    let own = user.chip.tiles[usize::from(core)].l1.integrated.as_mut().ok_or(ENODEV)?;
+    own.map(region).map_err(|refusal| match refusal {
+        Refusal::Invalid => EINVAL,
+        Refusal::Full => ENOSPC,
+    })?;
+    Ok(0)
 }
 
 /// Fills a structure of the program.

@@ -23,6 +23,9 @@ section! {
         /// Time that remote stores wait for others to the same line, counted from the latest one, if nothing
         /// else leaves; 0 = they are joined only while something else does.
         combine_cycles: u32 = 0,
+        /// A full single-reader queue refuses an item with a negative acknowledgement (CINI §2), if the item asks for
+        /// acknowledgements; else the program ends.
+        nacks: bool = false,
         /// Memory that caches do not keep, which DMA reaches.
         dram_bytes: u64 = 64 << 20,
         /// Locks of the lock box; 0 = there is none.

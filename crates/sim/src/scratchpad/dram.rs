@@ -51,12 +51,16 @@ impl Dram {
             Packet::Write { line, mask, words, ack, .. } => {
                 merge(self.line_mut(line - DRAM), &words, mask);
                 if ack != 0 {
-                    self.acks.push_back(Packet::Ack { address: ack, bytes: mask.count_ones() });
+                    self.acks.push_back(Packet::Ack {
+                        address: ack,
+                        bytes: mask.count_ones(),
+                        is_refusal: false,
+                    });
                 }
             }
-            Packet::Ack { address, bytes } => {
+            Packet::Ack { address, bytes, is_refusal } => {
                 let at = (address % u64::from(LINE_BYTES) / 8 * 8) as usize;
-                let words = words_at(at, &u64::from(bytes).to_le_bytes());
+                let words = words_at(at, &Packet::ack_word(bytes, is_refusal).to_le_bytes());
                 merge(self.line_mut(address - DRAM), &words, mask(at, 8));
             }
         }

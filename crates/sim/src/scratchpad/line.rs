@@ -45,6 +45,10 @@ pub enum Holds {
     Requests,
 }
 
+/// Bit of a state word: the line has a job in the job list. An operating system that saves the line waits until it has
+/// none.
+pub const UNDER_WAY: u64 = 1 << 63;
+
 /// State and tag bits of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Line {
@@ -99,7 +103,16 @@ impl Line {
         }
     }
 
-    /// State, and for a queue its shape, as a word that makes the same line again.
+    /// Whether it has a job in the job list: a command that is not all sent, or notifications.
+    pub fn is_under_way(&self) -> bool {
+        match self {
+            Line::Command { is_pending, .. } => *is_pending,
+            Line::Counter { episodes, .. } => *episodes > 0,
+            _ => false,
+        }
+    }
+
+    /// State, and for a queue its shape, as a word that makes the same line again; [`UNDER_WAY`] is beside it.
     pub fn state_word(&self) -> u64 {
         let shape = match self {
             Line::SingleReader(queue) | Line::MultipleReader(queue, _) => {
@@ -107,7 +120,8 @@ impl Line {
             }
             _ => 0,
         };
-        self.state() as u64 | shape
+        let under_way = if self.is_under_way() { UNDER_WAY } else { 0 };
+        self.state() as u64 | shape | under_way
     }
 
     /// Tag bits as a word.
@@ -145,8 +159,8 @@ impl Line {
     pub fn is_in_use(&self) -> bool {
         match self {
             Line::Cache | Line::Plain => false,
-            Line::Command { valid, is_pending } => *is_pending || *valid != 0,
-            Line::Counter { episodes, .. } => *episodes > 0,
+            Line::Command { valid, .. } => self.is_under_way() || *valid != 0,
+            Line::Counter { .. } => self.is_under_way(),
             Line::SingleReader(queue) | Line::MultipleReader(queue, _) => !queue.is_empty(),
         }
     }

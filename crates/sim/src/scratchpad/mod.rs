@@ -4,7 +4,8 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | [`region`] | regions of addresses: the address region table |
+//! | [`region`] | regions of addresses |
+//! | [`table`] | addresses that a process gives to them: the address region table |
 //! | [`mod@line`] | states of a line, and the content of its tag bits |
 //! | `command` | command buffers: a transfer starts when its description is complete |
 //! | `queue` | pointers of single- and multiple-reader queues |
@@ -48,6 +49,7 @@ mod packet;
 mod port;
 mod queue;
 pub mod region;
+pub mod table;
 mod transfer;
 
 pub use line::State;

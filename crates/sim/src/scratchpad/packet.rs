@@ -44,12 +44,14 @@ pub enum Packet {
         /// Whether a read asked for it.
         is_reply: bool,
     },
-    /// So many bytes have been written.
+    /// So many bytes have been written, or refused.
     Ack {
         /// Address that the bytes are reported to, such as a counter.
         address: u64,
-        /// Bytes that the acknowledged packet has written.
+        /// Bytes of the packet that this acknowledges.
         bytes: u32,
+        /// Whether a full queue refused them: a negative acknowledgement (CINI §2).
+        is_refusal: bool,
     },
 }
 
@@ -71,6 +73,12 @@ impl Packet {
             Packet::Write { is_reply: true, .. } => Class::Reply,
             Packet::Ack { .. } => Class::Ack,
         }
+    }
+
+    /// The word that an acknowledgement writes: its bytes, less than zero if they were refused.
+    pub fn ack_word(bytes: u32, is_refusal: bool) -> u64 {
+        let bytes = u64::from(bytes);
+        if is_refusal { bytes.wrapping_neg() } else { bytes }
     }
 
     /// Bytes of data that it carries besides its header, which has the addresses.

@@ -44,9 +44,13 @@ impl Queue {
         self.head == self.tail
     }
 
+    pub const fn is_full(&self) -> bool {
+        self.len() >= self.capacity()
+    }
+
     /// A place for a new item at the tail, from the beginning of the body; `None` if it is full.
     pub fn enqueue(&mut self) -> Option<u32> {
-        if self.len() >= self.capacity() {
+        if self.is_full() {
             return None;
         }
         let place = self.place(self.tail);

@@ -1,7 +1,8 @@
 //! Regions of virtual addresses (CINI §3.1, Fig. 1): the access control hardware says of an address whether
 //! it is in a scratchpad, in whose, and where there; else it is ordinary, cacheable memory.
 //!
-//! Regions lie at fixed places, so that a program can name a remote word by local address and core.
+//! Regions lie at fixed places, so that a program can name a remote word by local address and core. It can give them
+//! other addresses ([`super::table`]).
 
 use super::{LINE_BYTES, WORD_BYTES};
 
@@ -26,8 +27,11 @@ pub const LOADS: u64 = 0x60_0000_0000;
 /// Everything from here on is no ordinary memory ...
 pub const FIRST: u64 = SCRATCHPAD;
 
+/// ... up to here, where addresses begin that a process gives to places ([`super::table`]) ...
+pub const NAMES: u64 = 0x70_0000_0000;
+
 /// ... up to here.
-pub const END: u64 = 0x70_0000_0000;
+pub const NAMES_END: u64 = 0x80_0000_0000;
 
 /// The thing at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +61,7 @@ pub enum Target {
     Load(u16),
 }
 
-/// The address region table of a chip.
+/// The places of a chip that are no ordinary memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Regions {
     /// Cores with a scratchpad.

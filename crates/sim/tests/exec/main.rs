@@ -14,6 +14,7 @@ mod contexts;
 mod damaged;
 mod ends;
 mod files;
+mod integrated;
 mod mutation;
 mod parts;
 mod queue_pairs;

@@ -44,6 +44,32 @@ fn lines_can_be_saved_and_restored() {
     assert_eq!(restored.word(1, 1024), 33, "the command goes on where it was");
 }
 
+/// The state word shows whether a line has a job in the job list.
+#[test]
+fn lines_that_are_under_way_say_so() {
+    let mut system = System::new(2);
+    system.store(0, at(0, 64 + 8), (-8i64) as u64, &mut InOrder);
+    system.store(0, at(0, 64 + 16), 1, &mut InOrder);
+    system.store(0, at(0, 64 + 32), at(1, 1024), &mut InOrder);
+    system.mark(0, 1, State::Counter);
+    system.mark(0, 2, State::Command);
+    let is_under_way = |system: &System| [1, 2].map(|line| system.nis[0].tag(line, 0) >> 63 == 1);
+    for (word, value) in [(0, 2 | 200 << 8), (8, at(1, 512)), (16, 0)] {
+        system.store(0, at(0, 128 + word), value, &mut InOrder);
+    }
+    assert_eq!(is_under_way(&system), [false, false]);
+    system.store(0, at(0, 128 + 24), at(0, 4096), &mut InOrder);
+    system.store(0, at(0, 64), 8, &mut InOrder);
+    assert_eq!(is_under_way(&system), [true, true]);
+    let busy = system.nis[0].convert(2, State::Plain as u64);
+    assert_eq!(busy, Err(Misuse::InUse(at(0, 128))));
+    while is_under_way(&system) != [false, false] {
+        assert!(system.step(&mut InOrder).unwrap(), "nothing moves");
+    }
+    assert_eq!(system.nis[0].convert(2, State::Plain as u64), Ok(()));
+    assert_eq!(system.nis[0].convert(1, State::Plain as u64), Ok(()));
+}
+
 #[test]
 fn a_queue_keeps_the_lines_of_its_body() {
     let mut system = System::new(1);

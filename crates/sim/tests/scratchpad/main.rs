@@ -7,4 +7,5 @@ mod counters;
 mod exhaustive;
 mod lines;
 mod queues;
+mod regions;
 mod system;

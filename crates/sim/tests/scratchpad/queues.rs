@@ -52,6 +52,45 @@ fn what_a_queue_cannot_take_is_an_error() {
     assert_eq!(ni.convert(7, body(1, 64)), Err(Misuse::Body(other, 64)), "its line is in use");
 }
 
+/// Sends a message of one word to line 3 of core 0, to be acknowledged at a word of the sender's.
+fn send(system: &mut System, core: u16, item: u64, ack: u64) -> Result<(), Misuse> {
+    for (word, value) in [(0, 1 | 8 << 8), (8, at(0, DESCRIPTOR)), (16, ack), (24, item)] {
+        system.store(core, at(core, word), value, &mut InOrder);
+    }
+    while system.step(&mut InOrder)? {}
+    Ok(())
+}
+
+#[test]
+fn a_full_queue_refuses_what_asks_for_acknowledgements() {
+    const ACK: u32 = 1024;
+    let mut system = System::refusing(2);
+    system.mark_queue(0, QUEUE, State::SingleReader, 1, 64);
+    system.mark(1, 0, State::Command);
+    let send_acked = |system: &mut System, item| {
+        send(system, 1, item, at(1, ACK)).unwrap();
+        system.word(1, ACK) as i64
+    };
+    for item in 0..8 {
+        assert_eq!(send_acked(&mut system, item), 8);
+    }
+    assert_eq!(send_acked(&mut system, 8), -8, "refused");
+    assert_eq!(system.word(0, DESCRIPTOR + 8), 8, "the tail");
+    system.store(0, at(0, DESCRIPTOR + 16), 1, &mut InOrder);
+    assert_eq!(send_acked(&mut system, 8), 8);
+    let unseen = send(&mut system, 1, 9, 0);
+    assert_eq!(unseen, Err(Misuse::Overflow(at(0, DESCRIPTOR))), "nobody would know");
+}
+
+#[test]
+fn without_refusals_a_full_queue_is_an_error() {
+    let mut system = System::new(2);
+    system.mark_queue(0, QUEUE, State::SingleReader, 1, 64);
+    system.mark(1, 0, State::Command);
+    let sent: Vec<_> = (0..9).map(|item| send(&mut system, 1, item, at(1, 1024))).collect();
+    assert_eq!(sent[7..], [Ok(()), Err(Misuse::Overflow(at(0, DESCRIPTOR)))]);
+}
+
 proptest! {
     /// Invariant d: data and requests never wait together; nothing is lost or comes twice; both are
     /// served in the order in which they arrived.

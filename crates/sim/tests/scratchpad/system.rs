@@ -48,16 +48,21 @@ pub const BYTES: u32 = 8192;
 impl System {
     /// Cores whose lines are all scratchpad.
     pub fn new(cores: u16) -> System {
-        System::of(cores, BYTES)
+        System::of(cores, BYTES, false)
+    }
+
+    /// The same with queues that refuse what they have no room for.
+    pub fn refusing(cores: u16) -> System {
+        System::of(cores, BYTES, true)
     }
 
     /// The same with little scratchpad, and no memory.
     pub fn small(cores: u16) -> System {
-        System::of(cores, 1024)
+        System::of(cores, 1024, false)
     }
 
-    fn of(cores: u16, scratchpad_bytes: u32) -> System {
-        let spec = NiSpec { jobs: 4, reads: 2, acks: 2, stores: 4 };
+    fn of(cores: u16, scratchpad_bytes: u32, nacks: bool) -> System {
+        let spec = NiSpec { jobs: 4, reads: 2, acks: 2, stores: 4, nacks };
         let dram_bytes = if scratchpad_bytes == BYTES { 1 << 20 } else { 0 };
         let regions = Regions { cores, scratchpad_bytes, dram_bytes, locks: 0 };
         let mut nis: Vec<Ni> = (0..cores).map(|core| Ni::new(core, regions, spec)).collect();

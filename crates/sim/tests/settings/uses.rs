@@ -212,6 +212,7 @@ pub const USES: &[One] = &[
         &[("llc.size_bytes", "64K"), ("window.coherent", "true"), ("window.heap", "true")],
     ),
     program(1, &["scr_test"], "cache-integrated", &[]),
+    program(1, &["scr_test", "refused"], "cache-integrated", &[("scratchpad.nacks", "true")]),
     long(
         1,
         &["fft", "--n", "64", "--cores", "4", "--mechanism", "stores"],

@@ -9,6 +9,9 @@ use super::super::{LINE_BYTES, Misuse, State, WORD_BYTES, Words};
 use super::{Job, Ni, Source, counter, descriptor};
 use crate::sonuma::memory::{mask, merge, words_at};
 
+/// Bytes of a queue's descriptor that take items away.
+const HEAD_BYTES: u64 = 0xff << (8 * descriptor::HEAD);
+
 impl Ni {
     /// Whether there is room for the answer or acknowledgement that the arrival of a packet causes.
     pub fn has_room(&self, class: Class) -> bool {
@@ -30,18 +33,31 @@ impl Ni {
                 self.asked(self.offset(source)?, transfer)
             }
             Packet::Write { line, mask, words, ack, .. } => {
-                self.write(self.offset(line)? / LINE_BYTES, mask, &words)?;
+                let number = self.offset(line)? / LINE_BYTES;
+                let is_refusal = ack != 0 && self.refuses(number, mask);
+                if !is_refusal {
+                    self.write(number, mask, &words)?;
+                }
                 if ack != 0 {
-                    self.acks.push_back(Packet::Ack { address: ack, bytes: mask.count_ones() });
+                    let bytes = mask.count_ones();
+                    self.acks.push_back(Packet::Ack { address: ack, bytes, is_refusal });
                 }
                 Ok(())
             }
-            Packet::Ack { address, bytes } => {
+            Packet::Ack { address, bytes, is_refusal } => {
                 let offset = self.offset(address)?;
                 let at = (offset % LINE_BYTES / WORD_BYTES * WORD_BYTES) as usize;
-                let words = words_at(at, &u64::from(bytes).to_le_bytes());
+                let words = words_at(at, &Packet::ack_word(bytes, is_refusal).to_le_bytes());
                 self.write(offset / LINE_BYTES, mask(at, WORD_BYTES as usize), &words)
             }
+        }
+    }
+
+    /// Whether a line is a single-reader queue that has no room for an item, and says so.
+    fn refuses(&self, number: u32, mask: u64) -> bool {
+        match self.line(number) {
+            Line::SingleReader(queue) => self.spec.nacks && mask != HEAD_BYTES && queue.is_full(),
+            _ => false,
         }
     }
 
@@ -91,7 +107,7 @@ impl Ni {
         })?;
         self.lines[number as usize] = Line::Command { valid, is_pending: is_complete };
         if is_complete {
-            self.start(&Command::of(&content))?;
+            self.start(&self.command_in(number))?;
             self.jobs.push_back(Job::Command { line: number, done: 0 });
         }
         Ok(())
@@ -135,7 +151,6 @@ impl Ni {
         mask: u64,
         words: &Words,
     ) -> Result<(), Misuse> {
-        const HEAD_BYTES: u64 = 0xff << (8 * descriptor::HEAD);
         let at = self.address(number);
         if mask == HEAD_BYTES {
             let head = words[descriptor::HEAD];

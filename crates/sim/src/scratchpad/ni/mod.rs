@@ -11,6 +11,7 @@ use super::combine::Combiner;
 use super::line::Line;
 use super::packet::Packet;
 use super::region::{Regions, Target};
+use super::table::Table;
 use super::transfer::Transfer;
 use super::{LINE_BYTES, Misuse, NOTIFICATIONS, State, WORD_BYTES, Words};
 use crate::sonuma::memory::{mask, words_at};
@@ -26,6 +27,8 @@ pub struct NiSpec {
     pub acks: usize,
     /// Packets of remote stores that have not left.
     pub stores: usize,
+    /// Full single-reader queues refuse items that name an acknowledgement address.
+    pub nacks: bool,
 }
 
 /// The result of a store.
@@ -60,6 +63,8 @@ enum Source {
 pub struct Ni {
     core: u16,
     regions: Regions,
+    /// The core's address region table.
+    pub table: Table,
     spec: NiSpec,
     lines: Vec<Line>,
     data: Vec<Words>,
@@ -98,6 +103,7 @@ impl Ni {
         Ni {
             core,
             regions,
+            table: Table::default(),
             spec,
             lines: vec![Line::Cache; lines],
             data: vec![[0; 8]; lines],

@@ -59,12 +59,23 @@ impl Ni {
     /// The class of the next packet of a job.
     fn class_of(&self, job: &Job) -> Class {
         let Job::Command { line, .. } = *job else { return Class::Write };
-        let command = Command::of(&self.data[line as usize]);
+        let command = self.command_in(line);
         if command.is_message || self.own_offset(command.source).is_some() {
             Class::Write
         } else {
             Class::Read
         }
+    }
+
+    /// The command of a line, with the places that its addresses stand for.
+    pub(super) fn command_in(&self, line: u32) -> Command {
+        let mut command = Command::of(&self.data[line as usize]);
+        command.destination = self.table.place_of(command.destination, command.bytes);
+        command.ack = self.table.place_of(command.ack, 1);
+        if !command.is_message {
+            command.source = self.table.place_of(command.source, command.bytes);
+        }
+        command
     }
 
     /// The offset of an address in this scratchpad, if it can be read at once.
@@ -83,7 +94,7 @@ impl Ni {
 
     fn carry_on_command(&mut self, line: u32, done: u32) -> Result<Packet, Misuse> {
         let content = self.data[line as usize];
-        let Command { is_message, bytes, destination, ack, source } = Command::of(&content);
+        let Command { is_message, bytes, destination, ack, source } = self.command_in(line);
         let mut transfer = Transfer { destination, ack, bytes, done };
         let packet = match (is_message, self.own_offset(source)) {
             (true, _) => transfer
@@ -118,7 +129,9 @@ impl Ni {
                 self.jobs.push_back(Job::Notify { line, next: 0 });
             }
         }
-        found.map(|at| store_word(addresses[at], content[counter::SENT]))
+        found.map(|at| {
+            store_word(self.table.place_of(addresses[at], WORD_BYTES), content[counter::SENT])
+        })
     }
 
     /// The next packet of an answer.
