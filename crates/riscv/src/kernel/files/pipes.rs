@@ -132,8 +132,8 @@ impl Files {
         Ok(bytes.len() as u64)
     }
 
-    /// Writes pieces of user memory to a pipe, as one: `PIPE_BUF` counts the bytes of all of them. An error counts only if
-    /// nothing was written before.
+    /// Writes pieces of user memory to a pipe, as one: `PIPE_BUF` counts the bytes of all of them. An error counts only
+    /// if nothing was written before.
     pub(super) fn write_pieces(
         &mut self,
         context: &mut Context<'_>,
