@@ -1,6 +1,6 @@
 //! Racks whose nodes count as hosts of their own: each has an address of the loopback network.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use rackmem::key_file::{self, PublicKey};
@@ -103,14 +103,22 @@ pub fn new_key(rack: &Rack, name: &str) -> PublicKey {
     key_file::create(&rack.dir().join(name)).unwrap().public()
 }
 
-/// An address of the loopback network that belongs to this process and node, with a port that no other call gives. The
-/// kernel gives such ports to nobody who connects, as it might between this call and the use of the address.
+/// An address of the loopback network that belongs to this process and node, with a port that is free and that no other
+/// call gives. The kernel gives such ports to nobody who connects, as it might between this call and the use of the
+/// address.
 pub fn free_address(nid: u16) -> SocketAddr {
     static NEXT_PORT: AtomicU16 = AtomicU16::new(10_000);
     let pid = std::process::id();
     let ip =
         [127, 64 | (pid >> 14 & 63) as u8, (pid >> 6) as u8, ((pid & 63) << 2) as u8 | nid as u8];
-    (IpAddr::from(ip), NEXT_PORT.fetch_add(1, Ordering::Relaxed)).into()
+    loop {
+        let port = NEXT_PORT.fetch_add(1, Ordering::Relaxed);
+        assert!(port < 30_000, "all ports are taken");
+        let address = SocketAddr::from((ip, port));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
 }
 
 /// The file of the rack that this process is a daemon of, if it has one.
