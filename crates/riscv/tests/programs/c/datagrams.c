@@ -44,6 +44,24 @@ static int bound(const char *ip)
     return file;
 }
 
+// Binds a socket of datagrams, and a stream to the same port. Streams of other programs of a host may have
+// that port: then another one is tried.
+static int bound_beside(int *stream)
+{
+    for (int tries = 100;; tries--) {
+        int file = bound("127.0.0.1");
+        struct sockaddr_in at = own(file);
+        *stream = socket(AF_INET, SOCK_STREAM, 0);
+        int failed = bind(*stream, (struct sockaddr *)&at, sizeof at);
+        if (!failed || !tries) {
+            printf("a stream at the port of datagrams: %d\n", failed);
+            return file;
+        }
+        close(*stream);
+        close(file);
+    }
+}
+
 static long send_to(int file, const char *text, struct sockaddr_in to)
 {
     return sendto(file, text, strlen(text), 0, (struct sockaddr *)&to, sizeof to);
@@ -102,7 +120,9 @@ static void kinds(void)
 
 static void exchange(void)
 {
-    int one = bound("127.0.0.1"), two = bound("0.0.0.0"), three = socket(AF_INET, SOCK_DGRAM, 0);
+    // Streams and datagrams have ports of their own.
+    int stream, one = bound_beside(&stream);
+    int two = bound("0.0.0.0"), three = socket(AF_INET, SOCK_DGRAM, 0);
     SHOW(send_to(one, "first", own(two)));
     SHOW(send_to(three, "second", place("127.0.0.1", ntohs(own(two).sin_port))));
     SHOW(own(three).sin_port != 0 && own(three).sin_addr.s_addr == 0);
@@ -119,10 +139,8 @@ static void exchange(void)
     receive("empty", two, 16, 0, one);
     receive("none", two, 16, MSG_DONTWAIT, one);
     SHOW(events(two, POLLIN));
-    // Streams and datagrams have ports of their own.
-    int stream = socket(AF_INET, SOCK_STREAM, 0), again = socket(AF_INET, SOCK_DGRAM, 0);
+    int again = socket(AF_INET, SOCK_DGRAM, 0);
     to = own(one);
-    SHOW(bind(stream, (struct sockaddr *)&to, sizeof to));
     SHOW(bind(again, (struct sockaddr *)&to, sizeof to));
     SHOW(bind(one, (struct sockaddr *)&to, sizeof to));
     close(again);
