@@ -84,8 +84,8 @@ text_form!(Pipeline, SpecError);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Allocator {
-    /// An input asks the switch for one of its VCs. Every head that finds a free VC gets one; an empty
-    /// one is best, then one with a credit.
+    /// An input asks the switch for one of its VCs. Every head that finds a free VC gets one, those that
+    /// have waited longest first; an empty VC is best, then one with a credit.
     #[default]
     OneRequest,
     /// Separable iSLIP with one iteration, for VCs and the switch; an input may ask for several outputs,

@@ -49,6 +49,15 @@ fn priorities_save_time_where_a_link_is_full() {
     assert!(first.answer + 2.0 < in_turn.answer, "{first:?}, {in_turn:?}");
 }
 
+/// Fifteen cores copy to the one whose round trips are measured. Each of them waits for its copies, so that none may
+/// be left out when the others go on.
+#[test]
+fn all_that_copy_to_one_core_come_to_an_end() {
+    let machine = load("cache-integrated-128", &[("tiles.columns", "4"), ("tiles.rows", "4")]);
+    let said = said(&run(&machine, 1, &["overtake", "--cores=16", "--rounds=50", "--json"]));
+    assert!(figure(&said, "store_cycles") < 1000.0, "{said}");
+}
+
 /// Both programs check what they transform.
 #[test]
 fn a_receiver_of_each_element_costs_more_than_one_of_each_copy() {

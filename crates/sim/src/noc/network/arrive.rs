@@ -88,6 +88,7 @@ impl Network {
             }
             line.allowed = self.tables.allowed(route.vnet.into(), route.order, hop, route.hash);
             line.vnet = route.vnet;
+            line.waits_since = self.now as u32;
             let block = &mut blocks[number];
             let in_vc = &mut block.in_vcs[input][vc];
             in_vc.out = (out % PORTS) as u8;

@@ -85,8 +85,9 @@ impl Network {
         self.end_packets(blocks);
     }
 
-    /// Lists the waiting heads, router by router: inputs from its pointer on come first, then the others.
-    /// The pointer moves on in every cycle.
+    /// Lists the waiting heads, router by router: those that have waited longest come first, so that none waits
+    /// for ever. Of those that came together, inputs from the router's pointer on come first, which moves on in
+    /// every cycle.
     fn collect_heads<const V: usize>(
         &mut self,
         blocks: &[Block<V>],
@@ -105,12 +106,16 @@ impl Network {
                 let from = u32::from(router.next_waiting);
                 let in_turn = inputs.rotate_right(from);
                 router.next_waiting = ((in_turn.trailing_zeros() + from + 1) & 63) as u8;
+                let listed = heads.events().len();
                 for nth in Bits(in_turn) {
                     let input = (nth + from as usize) % PORTS;
                     for vc in Bits(block.in_ports[input].waiting.into()) {
                         heads.push_if(true, ((number * PORTS + input) * V + vc) as u32);
                     }
                 }
+                let (lines, now) = (&self.packets.lines, self.now as u32);
+                let since = |&head: &u32| lines[head as usize].waits_since;
+                heads.events_mut()[listed..].sort_by_key(|head| !now.wrapping_sub(since(head)));
             }
         }
     }

@@ -20,6 +20,8 @@ pub(super) struct Line {
     pub front: u32,
     /// VCs that it may use at its output.
     pub allowed: u32,
+    /// Cycle in which it began to ask for one of them, without its upper half.
+    pub waits_since: u32,
     /// iSLIP: the output VC that is accepted first, counted in the block.
     pub next_out_vc: u16,
     /// Its virtual network.

@@ -1,6 +1,6 @@
 //! Properties that only the inside of the network shows.
 
-use super::super::spec::{Class, Packet, Pipeline, Spec, VnetSpec};
+use super::super::spec::{Allocator, Class, Packet, Pipeline, Spec, VnetSpec};
 use super::super::{Routing, Shape};
 use super::state::{Blocks, with_blocks};
 use super::{Delivered, Network};
@@ -127,4 +127,68 @@ fn urgent_packets_go_first() {
     assert!(second * 3.0 < first, "{second} and {first} cycles");
     let [first, second] = mean_latency(Vec::new());
     assert!((first / second - 1.0).abs() < 0.3, "{first} and {second} cycles: they take turns");
+}
+
+/// Requests of each other endpoint that 0 has answered. They always have `outstanding` requests of so many flits
+/// under way, and 0 takes one every `period` cycles.
+fn served(spec: &Spec, outstanding: usize, period: u64, flits: u8) -> Vec<u64> {
+    let mut net = Network::new(spec, 1).unwrap();
+    let clients = 1..net.endpoints() as u16;
+    let packet = |src, dst, vnet, flits| Packet {
+        src,
+        dst,
+        vnet,
+        flits,
+        class: Class::Other,
+        flow: 0,
+        tag: 0,
+    };
+    for client in clients.clone() {
+        (0..outstanding).for_each(|_| net.send(packet(client, 0, 0, flits)));
+    }
+    let mut served = vec![0; clients.len()];
+    for _ in 0..20_000 {
+        net.tick();
+        if net.now().is_multiple_of(period)
+            && let Some(request) = net.take(0, 0)
+        {
+            served[usize::from(request.src) - 1] += 1;
+            net.send(packet(0, request.src, 1, 1));
+        }
+        for client in clients.clone() {
+            if net.take(client, 1).is_some() {
+                net.send(packet(client, 0, 0, flits));
+            }
+        }
+    }
+    served
+}
+
+/// The answers of an endpoint that all others ask pass through its router between their heads, in step with
+/// them. iSLIP serves some of them twice as often as others.
+#[test]
+fn an_endpoint_that_all_ask_serves_all() {
+    for (ports, vcs) in [(6, 1), (6, 2), (9, 1), (9, 2), (9, 3), (11, 2), (11, 3)] {
+        for router in [Pipeline::One, Pipeline::Three, Pipeline::Five] {
+            for (allocator, least) in [(Allocator::OneRequest, 0.8), (Allocator::Islip, 0.45)] {
+                let spec = Spec {
+                    vnets: vec![VnetSpec { vcs, ordered: false }; 2],
+                    delivery_capacity_packets: 2,
+                    allocator,
+                    ..Spec::standalone(Shape::Crossbar { ports }, Routing::Minimal, router)
+                };
+                for (outstanding, period, flits) in
+                    [(1, 1, 1), (4, 1, 1), (4, 1, 5), (4, 3, 5), (4, 8, 5), (8, 8, 2), (1, 5, 5)]
+                {
+                    let served = served(&spec, outstanding, period, flits);
+                    let most = *served.iter().max().unwrap() as f64;
+                    assert!(
+                        served.iter().all(|&count| count as f64 > least * most),
+                        "{ports} ports of {vcs} VCs, {router} {allocator:?}, {outstanding} requests of \
+                         {flits} flits, one taken every {period} cycles: {served:?}"
+                    );
+                }
+            }
+        }
+    }
 }

@@ -29,6 +29,11 @@ impl<T: Copy + Default> List<T> {
     }
 
     #[inline]
+    pub fn events_mut(&mut self) -> &mut [T] {
+        &mut self.events[..self.len]
+    }
+
+    #[inline]
     pub fn clear(&mut self) {
         self.len = 0;
     }
