@@ -211,12 +211,8 @@ impl Table {
                 })
             }
             // Chains of them could be rings.
-            Open::Epoll(interests) => interests.iter().try_for_each(|(at, interest)| {
-                let watched = self.files.get(&interest.file);
-                let is_sound = watched.is_none_or(|file| file.open.can_be_watched());
-                require(is_sound && interest.file <= self.last, || {
-                    format!("open.{at}.file: {} cannot be watched", interest.file)
-                })
+            Open::Epoll(interests) => interests.check(|watched| {
+                self.files.get(&watched).is_some_and(|file| file.open.can_be_watched())
             }),
             _ => Ok(()),
         }
@@ -324,6 +320,7 @@ impl Table {
             _ => {}
         }
         self.locks.close_file(file);
+        self.for_each_epoll(|interests| interests.forget(file));
         true
     }
 
