@@ -251,7 +251,15 @@ impl Folder {
         shown.to_string_lossy().into_owned()
     }
 
-    /// The same of a place that has been resolved.
+    /// The text of a link, as the program gets it.
+    pub(super) fn shown_text(&self, text: &Path) -> String {
+        match text.is_absolute() {
+            true => self.shown(text),
+            false => text.to_string_lossy().into_owned(),
+        }
+    }
+
+    /// The same as [`Folder::shown`] of a place that has been resolved.
     pub(super) fn shown_place(&self, place: &Place) -> String {
         let libraries = self.libraries.as_ref().filter(|_| place.is_library);
         match libraries.and_then(|libraries| libraries.shown(&place.path)) {

@@ -218,6 +218,16 @@ fn again() {
 }
 
 #[test]
+fn calls_on_descriptors_without_content() {
+    prints_the_same("descriptors", &[]);
+}
+
+#[test]
+fn files_without_content_keep_to_their_file() {
+    prints_the_same("renamed", &[]);
+}
+
+#[test]
 fn links() {
     prints_the_same("links", &[]);
 }

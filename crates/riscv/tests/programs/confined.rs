@@ -112,6 +112,36 @@ fn an_open_file_is_opened_again_for_no_more_than_its_name_allows() {
     }
 }
 
+#[test]
+fn a_file_without_content_is_changed_no_more_than_its_name_allows() {
+    let mut rig = Rig::new();
+    let beside = rig.beside();
+    rig.host.open_path(&beside, true).expect_err("it is outside");
+    rig.host.allow(Path::new(&beside)).expect("it is there");
+    let (file, status) = rig.host.open_path(&beside, true).expect("it is allowed");
+    assert_eq!((status.kind, status.size), (Kind::File, 7));
+    let write = OpenMode { write: true, ..READ };
+    let errors = [
+        rig.host.link_open(&beside, &file, "/rackmem/new").expect_err("it is only read"),
+        rig.host.permit(&beside, &file, 0o600).expect_err("it is only read"),
+        rig.host.reopen(&beside, &file, write).expect_err("it is only read"),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
+    }
+    let again = rig.host.reopen(&beside, &file, READ).expect("it may be read");
+    assert_eq!(io::read_to_string(again).expect("it is text"), "outside");
+    let (own, _) = rig.host.open_path("/rackmem/in", true).expect("it is ours");
+    let error = rig.host.link_open("/rackmem/in", &own, &beside).expect_err("it is outside");
+    assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
+    rig.host.link_open("/rackmem/in", &own, "/rackmem/new").expect("both are ours");
+    assert_eq!(rig.text("/rackmem/new").expect("it is there"), "inside");
+    symlink(&beside, rig.all.path().join("run/link")).expect("a link");
+    let (link, status) = rig.host.open_path("/rackmem/link", false).expect("it is ours");
+    assert_eq!(status.kind, Kind::Link);
+    assert_eq!(rig.host.read_open_link(&link).expect("its text"), beside);
+}
+
 /// What a program leaves in the folder gives the next one no more than it had itself.
 #[test]
 fn an_argument_does_not_follow_links_of_a_program() {

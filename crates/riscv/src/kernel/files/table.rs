@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::again::WithoutContent;
 use super::epoll::Interests;
 use super::held::Holds;
 use super::locks::Locks;
@@ -46,8 +47,8 @@ pub(super) enum Open {
     Random,
     /// A folder by its name without links, what is in it, and the place of the next entry.
     Folder(String, Vec<Entry>, usize),
-    /// A file of this name, without its content: one that was opened with `O_PATH` and is no folder.
-    Path(String),
+    /// A file without its content: one that was opened with `O_PATH` and is no folder.
+    Path(WithoutContent),
     /// An end of the pipe with this number, or both: the flags say which.
     Pipe(u32),
     Event {
@@ -83,8 +84,12 @@ impl OpenFile {
         matches!(self.open, Open::Timer(_))
     }
 
-    const fn is_on_disk(&self) -> bool {
-        matches!(self.open, Open::File(Regular::Disk(_)))
+    fn is_on_disk(&self) -> bool {
+        match &self.open {
+            Open::File(Regular::Disk(_)) => true,
+            Open::Path(path) => path.is_on_disk(),
+            _ => false,
+        }
     }
 }
 
@@ -337,7 +342,7 @@ impl Table {
             Open::Input | Open::Output(_) => "/dev/tty".to_owned(),
             Open::File(file) => file.shown_name(),
             Open::Folder(name, ..) => name.clone(),
-            Open::Path(name) => normal(name),
+            Open::Path(path) => normal(path.name()),
             Open::Null => "/dev/null".to_owned(),
             Open::Zero => "/dev/zero".to_owned(),
             Open::Full => "/dev/full".to_owned(),
