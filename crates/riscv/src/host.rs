@@ -347,7 +347,7 @@ impl LocalHost {
 }
 
 /// That the owner of a file with such permissions may open it so.
-fn permits(permissions: u32, mode: OpenMode) -> io::Result<()> {
+pub(crate) fn permits(permissions: u32, mode: OpenMode) -> io::Result<()> {
     let wanted = u32::from(mode.read) << 8 | u32::from(mode.write) << 7;
     match wanted & !permissions {
         0 => Ok(()),

@@ -228,6 +228,11 @@ fn files_without_content_keep_to_their_file() {
 }
 
 #[test]
+fn files_in_memory_are_opened_again() {
+    prints_the_same("memfd", &[]);
+}
+
+#[test]
 fn links() {
     prints_the_same("links", &[]);
 }

@@ -5,10 +5,12 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
+use super::anonymous::Anonymous;
 use super::on_disk::OnDisk;
 use super::regular::Regular;
 use super::table::{Open, OpenFile, PATH};
 use super::{Context, Errno, Files, Result, names};
+use crate::host::permits;
 use crate::kernel::synthetic::is_ours;
 use crate::kernel::{Host, Kind, OpenMode, Status};
 
@@ -77,6 +79,9 @@ impl Files {
                 let again = context.host.reopen(file.name(), file, names::mode(flags, 0))?;
                 Open::File(Regular::Disk(OnDisk::new(file.name(), again)))
             }
+            Open::File(Regular::Memory(file)) => {
+                Open::File(Regular::Memory(memory_again(file, flags)?))
+            }
             // The same file, even if another one has its name now.
             Open::Path(path) if flags & PATH != 0 => Open::Path(path.again()?),
             Open::Path(_) if status.kind == Kind::Link && flags & PATH == 0 => {
@@ -107,11 +112,7 @@ impl Files {
             Open::Zero => Open::Zero,
             Open::Full => Open::Full,
             Open::Random => Open::Random,
-            Open::Event { .. }
-            | Open::Timer(_)
-            | Open::Epoll(_)
-            | Open::Socket(_)
-            | Open::File(_) => {
+            Open::Event { .. } | Open::Timer(_) | Open::Epoll(_) | Open::Socket(_) => {
                 return Err(NXIO);
             }
         };
@@ -174,6 +175,19 @@ impl Files {
         context.host.reopen(name, file, mode)?.set_len(length)?;
         Ok(0)
     }
+}
+
+/// Opens a file in memory again, as its permissions allow.
+fn memory_again(file: &Anonymous, flags: u64) -> Result<Anonymous> {
+    let mut again = file.again();
+    if flags & PATH == 0 {
+        let mode = names::mode(flags, 0);
+        permits(file.permissions(), OpenMode { write: mode.write || mode.truncate, ..mode })?;
+        if mode.truncate {
+            again.set_size(0);
+        }
+    }
+    Ok(again)
 }
 
 /// Why a file gets no other name, unless one has it already.

@@ -105,17 +105,6 @@ impl Files {
                 }
             }
             Some(Ok(Made::Descriptor(descriptor))) => {
-                // Copies of files in memory share their place, too.
-                let is_memory =
-                    |open: &Open| matches!(open, Open::File(file) if file.is_in_memory());
-                if is_memory(&self.table.any_file(descriptor)?.open) {
-                    if flags & DIRECTORY != 0 {
-                        return Err(Errno::NOTDIR);
-                    }
-                    let copy = self.table.duplicate(descriptor, 0)?;
-                    self.table.slot(copy)?.close_on_exec = flags & CLOEXEC != 0;
-                    return Ok(copy);
-                }
                 self.open_again(context, descriptor, flags)?
             }
             Some(Ok(Made::Link(target))) => match self.made(context, process, &target) {

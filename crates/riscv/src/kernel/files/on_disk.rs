@@ -157,6 +157,7 @@ impl Files {
     }
 
     fn reopen(&mut self, host: &mut dyn Host) -> Result<(), String> {
+        self.share_contents();
         for OpenFile { open, flags, status } in self.table.files_mut() {
             let (result, name) = match open {
                 Open::File(Regular::Disk(file)) => (file.reopen(*flags, host), &file.name),

@@ -71,7 +71,9 @@ impl Files {
             return Ok(*status);
         }
         match open {
-            Open::File(file) => status.size = file.size_bytes()?,
+            Open::File(Regular::Memory(file)) => {
+                (status.size, status.permissions) = (file.size_bytes(), file.permissions());
+            }
             Open::Folder(name, ..) if !is_ours(name) => {
                 let named = context.host.status(name, true);
                 match named.ok().filter(|named| named.inode == status.inode) {
@@ -169,6 +171,7 @@ impl Files {
         let permissions = mode as u32 & PERMISSIONS;
         let OpenFile { open, status, .. } = self.table.by_number(file)?;
         match open {
+            Open::File(Regular::Memory(file)) => file.permit(permissions),
             Open::Path(_) if status.kind == Kind::Link => return Err(Errno::OPNOTSUPP),
             Open::Path(path) => {
                 let file = path.file().ok_or(Errno::PERM)?;

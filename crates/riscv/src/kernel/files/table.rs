@@ -460,11 +460,12 @@ impl Table {
 
     /// Bytes of memory that files in memory take.
     pub(super) fn held_bytes(&self) -> u64 {
-        let held = self.files.values().map(|file| match &file.open {
-            Open::File(Regular::Memory(file)) => file.held_bytes(),
-            _ => 0,
+        // Files that are open twice have one content.
+        let held = self.files.values().filter_map(|OpenFile { open, status, .. }| match open {
+            Open::File(Regular::Memory(file)) => Some((status.inode, file.held_bytes())),
+            _ => None,
         });
-        held.sum()
+        held.collect::<BTreeMap<u64, u64>>().into_values().sum()
     }
 
     pub(super) fn for_each_epoll(&mut self, mut change: impl FnMut(&mut Interests)) {
