@@ -10,7 +10,6 @@ mod open;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Permissions};
 use std::io::{self, IsTerminal, Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -348,7 +347,7 @@ impl LocalHost {
 }
 
 /// That the owner of a file with such permissions may open it so.
-fn permits(permissions: u32, mode: OpenMode) -> io::Result<()> {
+pub(crate) fn permits(permissions: u32, mode: OpenMode) -> io::Result<()> {
     let wanted = u32::from(mode.read) << 8 | u32::from(mode.write) << 7;
     match wanted & !permissions {
         0 => Ok(()),
@@ -506,10 +505,7 @@ impl Host for LocalHost {
         let Place { path, .. } = self.place(name, false)?;
         let text = hold(&path).and_then(|held| held.read_link());
         let text = text.map_err(|error| self.too_many(error))?;
-        Ok(match text.is_absolute() {
-            true => self.folder.shown(&text),
-            false => text.to_string_lossy().into_owned(),
-        })
+        Ok(self.folder.shown_text(&text))
     }
 
     fn enter(&mut self, name: &str) -> io::Result<String> {
@@ -534,7 +530,7 @@ impl Host for LocalHost {
             }
             false => {}
         }
-        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let path = held::path_of(file);
         if mode.truncate && !mode.write {
             open::open(&path, OpenMode { read: false, write: true, ..mode })?;
         }
@@ -545,7 +541,28 @@ impl Host for LocalHost {
     fn permit(&mut self, name: &str, file: &File, permissions: u32) -> io::Result<()> {
         self.await_earlier();
         match self.may_write(name, file) {
-            true => file.set_permissions(permitted(permissions)),
+            true => held::permit(file, permitted(permissions)),
+            false => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+        }
+    }
+
+    fn open_path(&mut self, name: &str, follow: bool) -> io::Result<(File, Status)> {
+        self.await_earlier();
+        let Place { path, .. } = self.place(name, follow)?;
+        let file = held::open_path(&path).map_err(|error| self.too_many(error))?;
+        let status = self.folder.status(&file.metadata()?);
+        Ok((file, status))
+    }
+
+    fn read_open_link(&mut self, link: &File) -> io::Result<String> {
+        self.await_earlier();
+        Ok(self.folder.shown_text(&held::read_open_link(link)?))
+    }
+
+    fn link_open(&mut self, name: &str, file: &File, to: &str) -> io::Result<()> {
+        self.await_earlier();
+        match self.may_write(name, file) {
+            true => self.link_file(file, to).map_err(|error| self.too_many(error)),
             false => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
         }
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::{has_compiler, prebuilt, rackmem, text, write};
+use super::{compiled, has_compiler, prebuilt, rackmem, text, write};
 
 /// Puts links to a file outside where output is going to be, and renames a file that stays open.
 const LINKING: &[u8] = br#"
@@ -172,4 +172,67 @@ fn open_sockets_are_in_no_checkpoint() {
     assert!(refused.contains("has sockets, which checkpoints do not keep"), "{refused}");
     rig.run(&[&part[..], &["connected.rv64", "closed"]].concat(), 0);
     rig.run(&["sim", "exec", "sonuma", "--restore", "here"], 0);
+}
+
+/// Has descriptors of one file in memory, of files without their content, and of what `epoll` watches.
+const DESCRIPTORS: &[u8] = br#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <rackmem/region.h>
+static int again(int file, int flags)
+{
+    char name[64];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", file);
+    return open(name, flags);
+}
+int main(void)
+{
+    char bytes[3][16] = {0};
+    struct stat status;
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 7}, found = {0};
+    int memory = memfd_create("memory", 0), same = again(memory, O_RDWR);
+    int file = open("kept", O_RDWR | O_CREAT | O_TRUNC, 0644), path = open("kept", O_PATH);
+    unlink("link");
+    symlink("nowhere", "link");
+    int link = open("link", O_PATH | O_NOFOLLOW);
+    int epoll = epoll_create1(0), first = eventfd(0, 0), second = dup(first);
+    write(memory, "early", 5);
+    write(file, "text", 4);
+    epoll_ctl(epoll, EPOLL_CTL_ADD, first, &event);
+    close(first);
+    rackmem_region_begin();
+    write(memory, "late", 4);
+    read(same, bytes[0], 15);
+    read(again(path, O_RDONLY), bytes[1], 15);
+    readlinkat(link, "", bytes[2], 15);
+    fstat(path, &status);
+    write(second, &(long){1}, 8);
+    int count = epoll_wait(epoll, &found, 1, 0);
+    printf("%s %s %s %ld", bytes[0], bytes[1], bytes[2], (long)status.st_size);
+    printf(" %d %d\n", count, (int)found.data.u64);
+    rackmem_region_end();
+    return 0;
+}
+"#;
+
+#[test]
+fn descriptors_of_one_file_stay_so_from_a_checkpoint_on() {
+    let Some(dir) = compiled("descriptors", DESCRIPTORS) else { return };
+    let printed = |options: &[&str]| {
+        let done = rackmem(dir.path(), &[&["sim", "exec", "sonuma"], options].concat());
+        assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+        text(&done.stdout)
+    };
+    let region = ["--fast-forward", "region", "descriptors.rv64"];
+    printed(&[&["--checkpoint", "here"], &region[..]].concat());
+    let expected = "earlylate text nowhere 4 1 7\n";
+    for options in [&region[..], &["--restore", "here"]] {
+        assert_eq!(printed(options), expected, "{options:?}");
+    }
 }

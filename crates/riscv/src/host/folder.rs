@@ -6,7 +6,7 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{self, Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::held;
@@ -58,6 +58,9 @@ pub(super) struct Folder {
     allowed: Vec<PathBuf>,
     /// And what leads to them.
     ways: BTreeSet<PathBuf>,
+    /// Places that names of the program may lead over, as its user has said such names: to the run's folder, and to
+    /// what is allowed. The program does not see them.
+    passed: BTreeSet<PathBuf>,
     /// The folder that has the libraries of dynamically linked programs.
     libraries: Option<Libraries>,
     /// Those of its files: programs that share files have one table, and reach it in their order.
@@ -66,8 +69,28 @@ pub(super) struct Folder {
 
 impl Folder {
     pub(super) fn new(root: Option<&Path>) -> Folder {
+        let said = root.and_then(|root| path::absolute(root).ok());
         let root = root.and_then(|root| fs::canonicalize(root).ok());
-        Folder { root, ..Folder::default() }
+        let mut folder = Folder { root, ..Folder::default() };
+        folder.pass(said.iter().flat_map(|said| parts(said)).collect());
+        let above = folder.root.iter().flat_map(|root| root.ancestors());
+        folder.passed.extend(above.map(Path::to_owned).collect::<Vec<_>>());
+        folder
+    }
+
+    /// Lets names lead over the places that this one leads over. Where a link in the run's folder leads is not the
+    /// user's word: a program may have made it.
+    fn pass(&mut self, said: VecDeque<OsString>) {
+        let (mut met, mut has_left) = (BTreeSet::new(), false);
+        let note = |place: &Path, is_link: bool| {
+            if !has_left {
+                met.insert(place.to_owned());
+            }
+            has_left |= is_link && self.is_in_root(place);
+        };
+        // What is not there leads nowhere.
+        let _ = Walk::all(Path::new("/")).walk(said, true, note);
+        self.passed.extend(met);
     }
 
     /// Lets the program read a file, or what is in a folder. Relative names begin in the run's folder.
@@ -81,6 +104,7 @@ impl Folder {
         if !self.allowed.contains(&path) {
             self.allowed.push(path.clone());
         }
+        self.pass(said.clone());
         if !self.is_in_root(&path) {
             self.ways.extend(ways(Path::new("/"), said));
         }
@@ -150,14 +174,26 @@ impl Folder {
     }
 
     fn resolve_on_host(&self, name: &str, follow: bool) -> Result<Place, Lost> {
-        let parts = |name: &Path| self.parts(name);
-        let at = walk(Path::new("/"), parts(Path::new(name)), follow, parts, |_| {})
+        let walk = Walk {
+            top: Path::new("/"),
+            parts: &|name| self.parts(name),
+            passes: &|place| self.passes(place),
+            trusts: &|link| !self.is_in_root(link),
+        };
+        let at = walk
+            .walk(self.parts(Path::new(name)), follow, |_, _| {})
             .map_err(|(at, error)| self.lost(&at, error))?;
         let is_own = self.is_in_root(&at);
         if is_own || self.is_allowed(&at) || self.ways.contains(&at) {
             return Ok(Place { path: at, is_own, is_library: false });
         }
         Err(Lost::Outside)
+    }
+
+    /// Whether names of the program may lead over a place: all others are as if nothing were there.
+    fn passes(&self, place: &Path) -> bool {
+        let is_seen = self.is_in_root(place) || self.is_allowed(place) || self.ways.contains(place);
+        is_seen || self.passed.contains(place)
     }
 
     fn is_allowed(&self, path: &Path) -> bool {
@@ -215,7 +251,15 @@ impl Folder {
         shown.to_string_lossy().into_owned()
     }
 
-    /// The same of a place that has been resolved.
+    /// The text of a link, as the program gets it.
+    pub(super) fn shown_text(&self, text: &Path) -> String {
+        match text.is_absolute() {
+            true => self.shown(text),
+            false => text.to_string_lossy().into_owned(),
+        }
+    }
+
+    /// The same as [`Folder::shown`] of a place that has been resolved.
     pub(super) fn shown_place(&self, place: &Place) -> String {
         let libraries = self.libraries.as_ref().filter(|_| place.is_library);
         match libraries.and_then(|libraries| libraries.shown(&place.path)) {
@@ -290,60 +334,90 @@ pub(super) fn parts(name: &Path) -> VecDeque<OsString> {
     name.components().filter_map(part).collect()
 }
 
-/// The place that parts of a name lead to from `top` on, and never out of it. `parts` gives those of a link's text. The
-/// last link is followed if `follow` says so; a file that is missing has a place if its folder is there. An error comes
-/// with the place that it is about. Links on the way are noted.
-pub(super) fn walk(
-    top: &Path,
-    mut rest: VecDeque<OsString>,
-    follow: bool,
-    parts: impl Fn(&Path) -> VecDeque<OsString>,
-    mut note_link: impl FnMut(&Path),
-) -> Result<PathBuf, (PathBuf, io::Error)> {
-    let mut at = top.to_owned();
-    let mut links = 0;
-    while let Some(part) = rest.pop_front() {
-        if part == ".." {
-            if at != top {
-                at.pop();
+/// How names lead to places.
+pub(super) struct Walk<'a> {
+    /// Where names begin. No name leads out of it.
+    pub top: &'a Path,
+    /// The parts of a link's text.
+    pub parts: &'a dyn Fn(&Path) -> VecDeque<OsString>,
+    /// Whether names may lead over a place. Nothing is learned of others: they are as if they were not there.
+    pub passes: &'a dyn Fn(&Path) -> bool,
+    /// Whether a link may lead over all places, as no program can have made it.
+    pub trusts: &'a dyn Fn(&Path) -> bool,
+}
+
+impl<'a> Walk<'a> {
+    /// One over all places below `top`.
+    pub(super) fn all(top: &'a Path) -> Walk<'a> {
+        Walk { top, parts: &parts, passes: &|_| true, trusts: &|_| true }
+    }
+
+    /// The place that parts of a name lead to. The last link is followed if `follow` says so; a file that is missing
+    /// has a place if its folder is there. An error comes with the place that it is about. `note` gets the places on
+    /// the way, and whether they are links.
+    pub(super) fn walk(
+        &self,
+        mut rest: VecDeque<OsString>,
+        follow: bool,
+        mut note: impl FnMut(&Path, bool),
+    ) -> Result<PathBuf, (PathBuf, io::Error)> {
+        let mut at = self.top.to_owned();
+        let mut links = 0;
+        // Of the next parts, those of links that are trusted.
+        let mut trusted: usize = 0;
+        while let Some(part) = rest.pop_front() {
+            let is_up = part == "..";
+            let next = if is_up { at.clone() } else { at.join(&part) };
+            if trusted == 0 && next != self.top && !(self.passes)(&next) {
+                return Err((next, io::ErrorKind::NotFound.into()));
             }
-            continue;
-        }
-        let next = at.join(&part);
-        let is_last = rest.is_empty();
-        match fs::symlink_metadata(&next) {
-            Ok(found) if found.is_symlink() && (follow || !is_last) => {
-                links += 1;
-                let target = match links > MOST_LINKS {
-                    true => Err(io::Error::from_raw_os_error(ELOOP)),
-                    false => fs::read_link(&next),
-                };
-                note_link(&next);
-                let target = target.map_err(|error| (next, error))?;
-                if target.is_absolute() {
-                    at = top.to_owned();
-                }
-                for part in parts(&target).into_iter().rev() {
-                    rest.push_front(part);
+            trusted = trusted.saturating_sub(1);
+            if is_up {
+                if at != self.top {
+                    at.pop();
                 }
                 continue;
             }
-            Ok(found) if !is_last && !found.is_dir() => {
-                return Err((next, io::ErrorKind::NotADirectory.into()));
+            let is_last = rest.is_empty();
+            let found = fs::symlink_metadata(&next);
+            let is_link = found.as_ref().is_ok_and(Metadata::is_symlink);
+            note(&next, is_link);
+            match found {
+                Ok(_) if is_link && (follow || !is_last) => {
+                    links += 1;
+                    let target = match links > MOST_LINKS {
+                        true => Err(io::Error::from_raw_os_error(ELOOP)),
+                        false => fs::read_link(&next),
+                    };
+                    let target = target.map_err(|error| (next.clone(), error))?;
+                    if target.is_absolute() {
+                        at = self.top.to_owned();
+                    }
+                    let parts = (self.parts)(&target);
+                    trusted = if (self.trusts)(&next) { trusted + parts.len() } else { 0 };
+                    for part in parts.into_iter().rev() {
+                        rest.push_front(part);
+                    }
+                    continue;
+                }
+                Ok(found) if !is_last && !found.is_dir() => {
+                    return Err((next, io::ErrorKind::NotADirectory.into()));
+                }
+                Ok(_) => {}
+                Err(_) if is_last => {}
+                Err(error) => return Err((next, error)),
             }
-            Ok(_) => {}
-            Err(_) if is_last => {}
-            Err(error) => return Err((next, error)),
+            at = next;
         }
-        at = next;
+        Ok(at)
     }
-    Ok(at)
 }
 
 /// The folders and links below `top` that lead to a file by this name, and its place.
 pub(super) fn ways(top: &Path, name: VecDeque<OsString>) -> BTreeSet<PathBuf> {
     let mut places = Vec::new();
-    let end = walk(top, name, true, parts, |link| places.push(link.to_owned()));
+    let note = |place: &Path, is_link: bool| places.extend(is_link.then(|| place.to_owned()));
+    let end = Walk::all(top).walk(name, true, note);
     places.extend(end.ok());
     let above = places.iter().flat_map(|place| place.ancestors());
     above.filter(|place| place.starts_with(top) && *place != top).map(Path::to_owned).collect()

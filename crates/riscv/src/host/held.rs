@@ -61,6 +61,11 @@ impl Held<'_> {
         Ok(linkat(self.folder(), self.name, to.folder(), to.name, AtFlags::empty())?)
     }
 
+    /// Gives an open file this name.
+    pub fn link_file(&self, file: &File) -> io::Result<()> {
+        Ok(linkat(CWD, path_of(file), self.folder(), self.name, AtFlags::SYMLINK_FOLLOW)?)
+    }
+
     /// Renames the file, or the folder. If it may not `replace`, there is nothing by the other name.
     pub fn rename_to(&self, to: &Held<'_>, replace: bool) -> io::Result<()> {
         let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
@@ -111,10 +116,43 @@ pub(super) fn read_folder(place: &Path) -> io::Result<ReadDir> {
 /// Makes a call that takes a path for what is at a place: with that of its descriptor, unless `/proc` is not there.
 fn by_number<T>(place: &Path, call: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
     let Some(file) = open(place, OFlags::empty())? else { return call(place) };
-    match call(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd()))) {
+    match call(&path_of(&file)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => call(place),
         done => done,
     }
+}
+
+/// A path of an open file, whichever names it has.
+pub(super) fn path_of(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// Changes the permissions of an open file, which is no link.
+pub(super) fn permit(file: &File, permissions: Permissions) -> io::Result<()> {
+    match file.set_permissions(permissions.clone()) {
+        // It is open without its content.
+        Err(error) if error.raw_os_error() == Some(Errno::BADF.raw_os_error()) => {
+            fs::set_permissions(path_of(file), permissions)
+        }
+        done => done,
+    }
+}
+
+/// Opens what is at a place that has no links on the way without its content; a link itself.
+pub(super) fn open_path(place: &Path) -> io::Result<File> {
+    match open(place, OFlags::NOFOLLOW)? {
+        Some(file) => Ok(file),
+        None => {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            Ok(File::from(rustix::fs::open(place, flags, Mode::empty())?))
+        }
+    }
+}
+
+/// The text of an open link.
+pub(super) fn read_open_link(link: &File) -> io::Result<PathBuf> {
+    let text = readlinkat(link, "", Vec::new())?;
+    Ok(PathBuf::from(OsString::from_vec(text.into_bytes())))
 }
 
 /// Opens a place without access to its content; `None` if the host cannot open one without following links.

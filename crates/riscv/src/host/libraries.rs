@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::folder::{parts, plain, walk, ways};
+use super::folder::{Walk, parts, plain, ways};
 
 /// Folders in which dynamic linkers look by themselves.
 const FOLDERS: [&str; 5] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib"];
@@ -77,11 +77,14 @@ impl Libraries {
 
     /// The place of the dynamic linker that a program names, wherever it is in the folder.
     pub(super) fn linker(&self, name: &str) -> io::Result<PathBuf> {
-        self.walk(Path::new(name), true)
+        let walk = Walk::all(&self.root);
+        walk.walk(parts(Path::new(name)), true, |_, _| {}).map_err(|(_, error)| error)
     }
 
+    /// The place to which a name leads over what programs see.
     fn walk(&self, name: &Path, follow: bool) -> io::Result<PathBuf> {
-        walk(&self.root, parts(name), follow, parts, |_| {}).map_err(|(_, error)| error)
+        let walk = Walk { passes: &|place| self.shows(place), ..Walk::all(&self.root) };
+        walk.walk(parts(name), follow, |_, _| {}).map_err(|(_, error)| error)
     }
 
     /// The program's name of a place in the folder.

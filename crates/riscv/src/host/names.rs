@@ -1,6 +1,6 @@
 //! Changes of names: what Linux makes of names with a slash or dots at their ends, and which places may be written.
 
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -75,6 +75,14 @@ impl LocalHost {
             true => Ok(path),
             false => Err(io::ErrorKind::NotFound.into()),
         }
+    }
+
+    /// Gives an open file of the program another name.
+    pub(super) fn link_file(&mut self, file: &File, to: &str) -> io::Result<()> {
+        let to = self.new_place(to, false)?;
+        hold(&to)?.link_file(file)?;
+        self.made.insert(to);
+        Ok(())
     }
 
     pub(super) fn change_name(&mut self, change: &Change<'_>) -> io::Result<()> {

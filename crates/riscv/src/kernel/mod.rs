@@ -357,7 +357,7 @@ impl Kernel {
             places.extend(self.files.emptied(file));
         }
         if number == number::TRUNCATE && has_shared {
-            places.extend(self.files.truncated(context));
+            places.extend(self.files.truncated(context, &process));
         }
         for place in places.into_iter().filter(|_| result.is_ok()) {
             if let Err(errno) = self.after_write(context, &place) {

@@ -61,6 +61,21 @@ pub trait Host {
         Err(io::ErrorKind::NotFound.into())
     }
 
+    /// Opens a file, or a link unless `follow` says that it is followed, without its content.
+    fn open_path(&mut self, _path: &str, _follow: bool) -> io::Result<(File, Status)> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// The text of an open link.
+    fn read_open_link(&mut self, _link: &File) -> io::Result<String> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// Gives an open file, which was opened by this name, another one.
+    fn link_open(&mut self, _name: &str, _file: &File, _to: &str) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
     /// Gives an open file other permissions, which was opened by this name.
     fn permit(&mut self, _name: &str, _file: &File, _permissions: u32) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())

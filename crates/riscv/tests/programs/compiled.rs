@@ -119,6 +119,11 @@ fn pipes_take_all_pieces_of_a_write_as_in_qemu() {
 }
 
 #[test]
+fn what_epoll_watches_lasts_as_long_as_its_open_file() {
+    prints_the_same("interests", &[]);
+}
+
+#[test]
 fn calls_that_wait_keep_to_their_files() {
     prints_the_same("replaced", &[]);
 }
@@ -210,6 +215,21 @@ fn random_files() {
 #[test]
 fn again() {
     prints_the_same("again", &[]);
+}
+
+#[test]
+fn calls_on_descriptors_without_content() {
+    prints_the_same("descriptors", &[]);
+}
+
+#[test]
+fn files_without_content_keep_to_their_file() {
+    prints_the_same("renamed", &[]);
+}
+
+#[test]
+fn files_in_memory_are_opened_again() {
+    prints_the_same("memfd", &[]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use rackmem_riscv::functional::{Options, run};
-use rackmem_riscv::host::{FOLDER, Output};
+use rackmem_riscv::host::{FOLDER, LocalHost, Output};
 use rackmem_riscv::kernel::{Change, Host, Kind, OpenMode, Opened};
 use tempfile::TempDir;
 
@@ -110,6 +110,36 @@ fn an_open_file_is_opened_again_for_no_more_than_its_name_allows() {
         rig.host.reopen(name, &file, READ).expect("it may be read");
         assert!(!rig.text(name).expect("it is there").is_empty());
     }
+}
+
+#[test]
+fn a_file_without_content_is_changed_no_more_than_its_name_allows() {
+    let mut rig = Rig::new();
+    let beside = rig.beside();
+    rig.host.open_path(&beside, true).expect_err("it is outside");
+    rig.host.allow(Path::new(&beside)).expect("it is there");
+    let (file, status) = rig.host.open_path(&beside, true).expect("it is allowed");
+    assert_eq!((status.kind, status.size), (Kind::File, 7));
+    let write = OpenMode { write: true, ..READ };
+    let errors = [
+        rig.host.link_open(&beside, &file, "/rackmem/new").expect_err("it is only read"),
+        rig.host.permit(&beside, &file, 0o600).expect_err("it is only read"),
+        rig.host.reopen(&beside, &file, write).expect_err("it is only read"),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
+    }
+    let again = rig.host.reopen(&beside, &file, READ).expect("it may be read");
+    assert_eq!(io::read_to_string(again).expect("it is text"), "outside");
+    let (own, _) = rig.host.open_path("/rackmem/in", true).expect("it is ours");
+    let error = rig.host.link_open("/rackmem/in", &own, &beside).expect_err("it is outside");
+    assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
+    rig.host.link_open("/rackmem/in", &own, "/rackmem/new").expect("both are ours");
+    assert_eq!(rig.text("/rackmem/new").expect("it is there"), "inside");
+    symlink(&beside, rig.all.path().join("run/link")).expect("a link");
+    let (link, status) = rig.host.open_path("/rackmem/link", false).expect("it is ours");
+    assert_eq!(status.kind, Kind::Link);
+    assert_eq!(rig.host.read_open_link(&link).expect("its text"), beside);
 }
 
 /// What a program leaves in the folder gives the next one no more than it had itself.
@@ -263,4 +293,75 @@ fn permissions_are_those_of_the_owner_and_give_no_rights_of_others() {
     fs::rename(&path, path.with_file_name("new")).expect("it is ours");
     rig.host.permit("/rackmem/in", &file, 0o640).expect("an open file is ours by whichever name");
     assert_eq!(permissions(&path.with_file_name("new")) & 0o7777, 0o640);
+}
+
+/// What a program learns of names that lead out of its folder, and out of what it sees of the folder of libraries.
+fn said_of_what_is_outside(program: &[u8], is_there: bool) -> String {
+    let all = TempDir::new().expect("there is room for temporary files");
+    for name in ["run", "system/lib"] {
+        fs::create_dir_all(all.path().join(name)).expect("the folder is ours");
+    }
+    for name in ["run/in", "system/lib/library"] {
+        fs::write(all.path().join(name), name).expect("the folder is ours");
+    }
+    if is_there {
+        for name in ["beside/folder", "system/bin", "system/lib/link"] {
+            fs::create_dir_all(all.path().join(name)).expect("the folder is ours");
+        }
+        fs::write(all.path().join("beside/file"), "outside").expect("the folder is ours");
+        symlink("../run", all.path().join("beside/link")).expect("a link");
+        symlink("loop", all.path().join("beside/loop")).expect("a link");
+    }
+    let options = Options {
+        output: Output::Capture,
+        folder: Some(all.path().join("run")),
+        libraries: Some(all.path().join("system")),
+        ..Options::default()
+    };
+    let outcome = run(program, &["./confined".into()], &[], &options).expect("it ends");
+    assert_eq!(outcome.end.status(), 0);
+    assert_eq!(fs::read(all.path().join("beside/file")).is_ok(), is_there);
+    String::from_utf8(outcome.stdout).expect("it is text")
+}
+
+#[test]
+fn no_call_tells_what_is_outside() {
+    if !have(&[GCC]) {
+        return;
+    }
+    let folder = TempDir::new().expect("there is room for temporary files");
+    let path = compile(folder.path(), GCC, &["-O1", "-static"], "confined");
+    let program = fs::read(path).expect("it was just made");
+    let [with, without] = [true, false].map(|is_there| said_of_what_is_outside(&program, is_there));
+    assert!(with.lines().count() > 1000, "{with}");
+    for (with, without) in with.lines().zip(without.lines()) {
+        assert_eq!(with, without);
+    }
+    assert!(with.contains("open(in) 0 0\n") && with.contains("open(../beside/file) -1 2\n"));
+}
+
+/// The user's own words and links lead to the folder, and to what is allowed, also over what is not seen.
+#[test]
+fn what_the_user_says_leads_over_what_is_not_seen() {
+    let mut rig = Rig::new();
+    let top = rig.all.path().canonicalize().expect("it is there");
+    for name in ["data", "over", "deep/est"] {
+        fs::create_dir_all(top.join(name)).expect("the folder is ours");
+    }
+    fs::write(top.join("data/file"), "data").expect("the folder is ours");
+    for (text, name) in
+        [("run", "way"), ("../data/file", "over/chosen"), ("../over/chosen", "data/link")]
+    {
+        symlink(text, top.join(name)).expect("a link");
+    }
+    let said = |rest: &str| format!("{}/{rest}", top.display());
+    rig.host.allow(Path::new(&said("deep/est/../../data"))).expect("it is there");
+    assert_eq!(rig.text(&said("data/link")).expect("a link of the user's"), "data");
+    assert_eq!(rig.text(&said("deep/est/../../data/file")).expect("as it was said"), "data");
+    rig.is_hidden(&said("over/../data/file"));
+    rig.is_hidden(&said("over/chosen"));
+    rig.is_hidden(&said("way/in"));
+    let mut host = LocalHost::new(1, Output::Capture, Some(&top.join("over/../way")));
+    let in_it = host.open(&said("over/../way/in"), READ);
+    assert!(matches!(in_it, Ok(Opened::File(..))), "{in_it:?}");
 }

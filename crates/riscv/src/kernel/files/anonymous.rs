@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, SeekFrom};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::regular::Regular;
 use super::table::{Open, OpenFile, READ_WRITE};
@@ -16,15 +17,45 @@ use crate::space::PAGE;
 /// The longest file.
 const LONGEST: u64 = i64::MAX as u64;
 
-/// A file in memory. Pages that it does not have are zeros.
-#[derive(Default, Serialize, Deserialize)]
+/// What a file in memory has. Pages that are missing are zeros.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Content {
+    pages: BTreeMap<u64, Vec<u8>>,
+    size_bytes: u64,
+    permissions: u32,
+}
+
+/// A content that open files share. Each of them is saved with it, and [`Files::share_contents`] brings them together.
+#[derive(Clone, Debug, Default)]
+struct Shared(Arc<Mutex<Content>>);
+
+/// A file in memory that is open.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Anonymous {
     /// As the link below `/proc/self/fd` shows it.
     name: String,
-    pages: BTreeMap<u64, Vec<u8>>,
-    size_bytes: u64,
+    content: Shared,
     /// The next byte to be read or written.
     position: u64,
+}
+
+impl Shared {
+    /// What a thread that panics leaves of it is whole.
+    fn get(&self) -> MutexGuard<'_, Content> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Serialize for Shared {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.get().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Shared {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Shared, D::Error> {
+        Ok(Shared(Arc::new(Mutex::new(Content::deserialize(deserializer)?))))
+    }
 }
 
 /// Parts of a range of bytes that are on one page each: page, first byte there, bytes.
@@ -39,44 +70,8 @@ fn parts(at: u64, length: usize) -> impl Iterator<Item = (u64, usize, usize)> {
     })
 }
 
-impl Anonymous {
-    /// Checks what was read.
-    pub(super) fn check(&self) -> Checked {
-        let Anonymous { pages, size_bytes, position, .. } = self;
-        require(*size_bytes <= LONGEST && *position <= LONGEST, || {
-            format!("size_bytes: {size_bytes} or the position {position} is beyond {LONGEST}")
-        })?;
-        pages.iter().try_for_each(|(number, page)| {
-            let is_inside = number.checked_mul(PAGE).is_some_and(|begin| begin < *size_bytes);
-            require(is_inside && page.len() as u64 == PAGE, || {
-                format!("pages.{number}: must be before the end of the file, and have {PAGE} bytes")
-            })
-        })
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(super) const fn size_bytes(&self) -> u64 {
-        self.size_bytes
-    }
-
-    pub(super) const fn position(&self) -> u64 {
-        self.position
-    }
-
-    /// Bytes of memory that it takes.
-    pub(super) fn held_bytes(&self) -> u64 {
-        self.pages.len() as u64 * PAGE
-    }
-
-    /// The first place from `at` on that is on a page.
-    pub(super) fn next_data(&self, at: u64) -> Option<u64> {
-        self.pages.range(at / PAGE..).next().map(|(page, _)| at.max(page * PAGE))
-    }
-
-    pub(super) fn read_at(&self, buffer: &mut [u8], at: u64) -> usize {
+impl Content {
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> usize {
         let count = (buffer.len() as u64).min(self.size_bytes.saturating_sub(at)) as usize;
         let mut rest = &mut buffer[..count];
         for (page, first, count) in parts(at, count) {
@@ -90,7 +85,7 @@ impl Anonymous {
         count
     }
 
-    pub(super) fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
         const FBIG: i32 = 27;
         let end = at.checked_add(bytes.len() as u64).filter(|&end| end <= LONGEST);
         let end = end.ok_or_else(|| io::Error::from_raw_os_error(FBIG))?;
@@ -107,7 +102,7 @@ impl Anonymous {
         Ok(())
     }
 
-    pub(super) fn set_size(&mut self, size_bytes: u64) {
+    fn set_size(&mut self, size_bytes: u64) {
         self.pages.retain(|number, _| number * PAGE < size_bytes);
         let kept = (size_bytes % PAGE) as usize;
         if let Some(last) = self.pages.get_mut(&(size_bytes / PAGE)) {
@@ -115,12 +110,76 @@ impl Anonymous {
         }
         self.size_bytes = size_bytes;
     }
+}
+
+impl Anonymous {
+    /// Checks what was read.
+    pub(super) fn check(&self) -> Checked {
+        let Anonymous { content, position, .. } = self;
+        let Content { pages, size_bytes, .. } = &*content.get();
+        require(*size_bytes <= LONGEST && *position <= LONGEST, || {
+            format!("size_bytes: {size_bytes} or the position {position} is beyond {LONGEST}")
+        })?;
+        pages.iter().try_for_each(|(number, page)| {
+            let is_inside = number.checked_mul(PAGE).is_some_and(|begin| begin < *size_bytes);
+            require(is_inside && page.len() as u64 == PAGE, || {
+                format!("pages.{number}: must be before the end of the file, and have {PAGE} bytes")
+            })
+        })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.content.get().size_bytes
+    }
+
+    pub(super) fn permissions(&self) -> u32 {
+        self.content.get().permissions
+    }
+
+    pub(super) fn permit(&mut self, permissions: u32) {
+        self.content.get().permissions = permissions;
+    }
+
+    /// The same file, opened again: its place is its own.
+    pub(super) fn again(&self) -> Anonymous {
+        Anonymous { name: self.name.clone(), content: self.content.clone(), position: 0 }
+    }
+
+    pub(super) const fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.content.get().pages.len() as u64 * PAGE
+    }
+
+    /// The first place from `at` on that is on a page.
+    pub(super) fn next_data(&self, at: u64) -> Option<u64> {
+        self.content.get().pages.range(at / PAGE..).next().map(|(page, _)| at.max(page * PAGE))
+    }
+
+    pub(super) fn read_at(&self, buffer: &mut [u8], at: u64) -> usize {
+        self.content.get().read_at(buffer, at)
+    }
+
+    pub(super) fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.content.get().write_at(bytes, at)
+    }
+
+    pub(super) fn set_size(&mut self, size_bytes: u64) {
+        self.content.get().set_size(size_bytes);
+    }
 
     pub(super) fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let to = match to {
             SeekFrom::Start(to) => Some(to),
             SeekFrom::Current(by) => self.position.checked_add_signed(by),
-            SeekFrom::End(by) => self.size_bytes.checked_add_signed(by),
+            SeekFrom::End(by) => self.size_bytes().checked_add_signed(by),
         };
         self.position = to.filter(|&to| to <= LONGEST).ok_or(io::ErrorKind::InvalidInput)?;
         Ok(self.position)
@@ -138,6 +197,7 @@ impl Files {
         const CLOSE_ON_EXEC: u32 = 1;
         const ALLOW_SEALING: u32 = 2;
         const LONGEST_NAME: usize = 249;
+        const PERMISSIONS: u32 = 0o777;
         let flags = flags as u32;
         if flags & !(CLOSE_ON_EXEC | ALLOW_SEALING) != 0 {
             return Err(Errno::INVAL);
@@ -151,11 +211,25 @@ impl Files {
         }
         let inode = FIRST_INODE + u64::from(self.table.next_number());
         let name = format!("/memfd:{name} (deleted)");
-        let file = Anonymous { name, ..Anonymous::default() };
+        let content = Shared::default();
+        content.get().permissions = PERMISSIONS;
+        let file = Anonymous { name, content, position: 0 };
         let open = Open::File(Regular::Memory(file));
-        let status = Status { permissions: 0o777, links: 0, ..Status::new(Kind::File, inode) };
+        let status =
+            Status { permissions: PERMISSIONS, links: 0, ..Status::new(Kind::File, inode) };
         let close_on_exec = flags & CLOSE_ON_EXEC != 0;
         self.table.add(OpenFile { open, flags: READ_WRITE, status }, close_on_exec)
+    }
+
+    /// Has open files that were read share the contents that they shared when they were saved.
+    pub(super) fn share_contents(&mut self) {
+        let mut contents = BTreeMap::new();
+        for OpenFile { open, status, .. } in self.table.files_mut() {
+            if let Open::File(Regular::Memory(file)) = open {
+                let content = contents.entry(status.inode).or_insert_with(|| file.content.clone());
+                file.content = content.clone();
+            }
+        }
     }
 
     /// Bytes that files in memory may still take: together they are no larger than the memory of the machine.

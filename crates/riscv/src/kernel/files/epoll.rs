@@ -1,13 +1,12 @@
 //! `epoll`: descriptors that are watched over many calls.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use super::polling::{ERR, HUP};
 use super::table::{CLOEXEC, Open, OpenFile, READ_WRITE, device};
 use super::{Context, Errno, Files, Result};
 use crate::kernel::Kind;
+use crate::kernel::saved::{Checked, require};
 
 const ONE_SHOT: u32 = 1 << 30;
 const EDGE: u32 = 1 << 31;
@@ -15,10 +14,11 @@ const EDGE: u32 = 1 << 31;
 /// Bytes of `struct epoll_event`, which is not packed on RISC-V.
 const EVENT_BYTES: u64 = 16;
 
-/// A descriptor that is watched.
+/// A descriptor that is watched, and the open file that it stood for then. As on Linux it is watched until that file is
+/// closed, which another descriptor may outlive.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Interest {
-    /// The open file behind the descriptor: a closed one is not watched any more.
+    descriptor: u32,
     pub file: u32,
     events: u32,
     data: u64,
@@ -26,8 +26,40 @@ pub(super) struct Interest {
     seen: u32,
 }
 
-/// Interests by descriptor.
-pub(super) type Interests = BTreeMap<u32, Interest>;
+/// Interests in the order of their descriptors and files.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Interests(Vec<Interest>);
+
+impl Interests {
+    /// Checks what was read: `can_be_watched` says so of the number of an open file.
+    pub(super) fn check(&self, can_be_watched: impl Fn(u32) -> bool) -> Checked {
+        require(self.0.is_sorted_by(|one, next| one.key() < next.key()), || {
+            "open: has an interest twice, or not in order".to_owned()
+        })?;
+        self.0.iter().try_for_each(|interest| {
+            require(can_be_watched(interest.file), || {
+                let Interest { descriptor, file, .. } = interest;
+                format!("open.{descriptor}.file: {file} cannot be watched")
+            })
+        })
+    }
+
+    /// The place of an interest, or the one that it would have.
+    fn place(&self, key: (u32, u32)) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&key, Interest::key)
+    }
+
+    /// A file is closed.
+    pub(super) fn forget(&mut self, file: u32) {
+        self.0.retain(|interest| interest.file != file);
+    }
+}
+
+impl Interest {
+    const fn key(&self) -> (u32, u32) {
+        (self.descriptor, self.file)
+    }
+}
 
 impl Files {
     /// `epoll_create1`.
@@ -35,7 +67,7 @@ impl Files {
         if flags & !CLOEXEC != 0 {
             return Err(Errno::INVAL);
         }
-        let open = Open::Epoll(Interests::new());
+        let open = Open::Epoll(Interests::default());
         let file = OpenFile { open, flags: READ_WRITE, status: device(Kind::Device) };
         self.table.add(file, flags != 0)
     }
@@ -54,7 +86,6 @@ impl Files {
         const REMOVE: u64 = 2;
         const CHANGE: u64 = 3;
         let [epoll, operation, descriptor, event, ..] = context.args();
-        let key = descriptor as u32;
         let file = self.table.slot(descriptor)?.file;
         match self.table.get(descriptor)? {
             // Chains of them could be rings.
@@ -63,21 +94,22 @@ impl Files {
             _ => {}
         }
         let epoll = self.named(context, epoll)?;
-        let is_known = self.interests(epoll)?.get(&key).is_some_and(|known| known.file == file);
+        let place = self.interests(epoll)?.place((descriptor as u32, file));
         let interest = match operation {
             REMOVE => None,
             _ => {
                 let events = context.read_u32(event)?;
                 let data = context.read_u64(event.wrapping_add(8))?;
-                Some(Interest { file, events, data, seen: 0 })
+                Some(Interest { descriptor: descriptor as u32, file, events, data, seen: 0 })
             }
         };
-        let interests = self.interests(epoll)?;
-        match (operation, interest) {
-            (ADD, _) if is_known => return Err(Errno::EXIST),
-            (REMOVE | CHANGE, _) if !is_known => return Err(Errno::NOENT),
-            (ADD | CHANGE, Some(interest)) => drop(interests.insert(key, interest)),
-            (REMOVE, _) => drop(interests.remove(&key)),
+        let Interests(interests) = self.interests(epoll)?;
+        match (operation, place, interest) {
+            (ADD, Ok(_), _) => return Err(Errno::EXIST),
+            (ADD, Err(at), Some(interest)) => interests.insert(at, interest),
+            (REMOVE | CHANGE, Err(_), _) => return Err(Errno::NOENT),
+            (CHANGE, Ok(at), Some(interest)) => interests[at] = interest,
+            (REMOVE, Ok(at), _) => drop(interests.remove(at)),
             _ => return Err(Errno::INVAL),
         }
         context.has_changed = true;
@@ -86,15 +118,9 @@ impl Files {
 
     /// Up to `most` events of an open file of `epoll`: events and data. Notes them as reported.
     fn take_events(&mut self, epoll: u32, most: usize, takes: bool) -> Result<Vec<(u32, u64)>> {
-        let interests: Vec<(u32, Interest)> =
-            self.interests(epoll)?.iter().map(|(&key, &interest)| (key, interest)).collect();
         let mut found = Vec::new();
-        for (key, mut interest) in interests {
-            let is_open = self.table.slot(key.into()).is_ok_and(|slot| slot.file == interest.file);
-            if !is_open {
-                self.interests(epoll)?.remove(&key);
-                continue;
-            }
+        for at in 0..self.interests(epoll)?.0.len() {
+            let mut interest = self.interests(epoll)?.0[at];
             let ready = self.ready(interest.file)? & (interest.events | ERR | HUP);
             let is_edge = interest.events & EDGE != 0;
             let fresh = if is_edge { ready & !interest.seen } else { ready };
@@ -107,7 +133,7 @@ impl Files {
                 }
             }
             if takes {
-                self.interests(epoll)?.insert(key, interest);
+                self.interests(epoll)?.0[at] = interest;
             }
         }
         Ok(found)
@@ -143,7 +169,7 @@ impl Files {
     /// Something was written or read: interests in changes report it again.
     pub(super) fn note_change(&mut self, pipe_or_event: u32) {
         self.table.for_each_epoll(|interests| {
-            for interest in interests.values_mut().filter(|one| one.file == pipe_or_event) {
+            for interest in interests.0.iter_mut().filter(|one| one.file == pipe_or_event) {
                 interest.seen = 0;
             }
         });

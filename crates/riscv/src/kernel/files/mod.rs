@@ -99,7 +99,8 @@ impl Files {
             context.raised = None;
             result = Ok(context.moved);
         }
-        if context.has_changed {
+        // Another descriptor is no change of an open file.
+        if context.has_changed && number != number::DUP3 {
             let [a0, a1, a2, ..] = context.args();
             let (from, to) = match number {
                 number::SENDFILE | number::TEE => (a0, a1),
@@ -161,7 +162,7 @@ impl Files {
             number::FCHMODAT2 => self.permit(context, process, a3),
             number::UMASK => Ok(std::mem::replace(&mut self.mask, a0 as u32 & 0o777).into()),
             number::OPENAT => self.open(context, process),
-            number::CLOSE => self.close(context, a0),
+            number::CLOSE => self.close(context, a0).map(|()| 0),
             number::CLOSE_RANGE => self.close_range(context, a0, a1, a2),
             number::PIPE2 => self.pipe(context, a0, a1),
             number::EVENTFD2 => self.event(a0, a1),
@@ -180,7 +181,8 @@ impl Files {
             number::STATFS => self.stat_system(context, process),
             number::FSTATFS => self.stat_open_system(context, a0, a1),
             number::STATX => self.statx(context, process),
-            number::FACCESSAT | number::FACCESSAT2 => self.access(context, process),
+            number::FACCESSAT => self.access(context, process, 0),
+            number::FACCESSAT2 => self.access(context, process, a3),
             number::READLINKAT => self.read_link(context, process),
             number::GETCWD => self.current(context, a0, a1),
             number::CHDIR => self.enter(context, process, a0),
@@ -188,27 +190,35 @@ impl Files {
             number::GETDENTS64 => self.list(context, a0, a1, a2),
             number::MKDIRAT | number::UNLINKAT | number::RENAMEAT2 => self.change(context, number),
             number::MKNODAT => self.make_node(context),
-            number::LINKAT | number::SYMLINKAT => self.link(context, number),
+            number::LINKAT | number::SYMLINKAT => self.link(context, process, number),
             number::DUP => self.table.duplicate(a0, 0),
-            number::DUP3 => {
-                context.has_changed = true;
-                self.table.replace(a0, a1, a2)
-            }
+            number::DUP3 => self.ending(context, a1, |table| table.replace(a0, a1, a2)),
             number::IOCTL => self.device_control(context),
             number::FCNTL => self.control(a0, a1, a2),
             _ => return None,
         })
     }
 
-    /// Closes a descriptor; a thread that waits at the other end of a pipe looks again.
-    fn close(&mut self, context: &mut Context<'_>, descriptor: u64) -> Result {
-        if let Ok(file) = self.table.file_number(descriptor) {
-            for partner in self.table.partners(file) {
-                self.note_change(partner);
-            }
+    fn close(&mut self, context: &mut Context<'_>, descriptor: u64) -> Result<()> {
+        self.ending(context, descriptor, |table| table.close(descriptor))
+    }
+
+    /// Has a call `end` what a descriptor stands for. If its open file is closed by that, as no other descriptor stands
+    /// for it, a thread that waits at the other end of a pipe looks again.
+    fn ending<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        end: impl FnOnce(&mut Table) -> Result<T>,
+    ) -> Result<T> {
+        let file = self.table.file_number(descriptor);
+        let partners = file.map_or_else(|_| Vec::new(), |file| self.table.partners(file));
+        let result = end(&mut self.table)?;
+        if file.is_ok_and(|file| self.table.by_number(file).is_err()) {
+            partners.into_iter().for_each(|partner| self.note_change(partner));
         }
         context.has_changed = true;
-        self.table.close(descriptor).map(|()| 0)
+        Ok(result)
     }
 
     fn close_range(

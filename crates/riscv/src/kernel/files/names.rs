@@ -1,9 +1,11 @@
 //! Opening files, and their names.
 
+use super::again::WithoutContent;
 use super::on_disk::OnDisk;
 use super::regular::Regular;
+use super::status::AT_EMPTY_PATH;
 use super::table::{APPEND, CLOEXEC, Open, OpenFile, PATH, READ_WRITE, WRITE_ONLY};
-use super::{Context, Errno, Files, Process, Result, number};
+use super::{Context, Errno, Files, Process, Result, again, number};
 use crate::kernel::synthetic::{self, Facts, Made};
 use crate::kernel::{Change, Entry, Kind, OpenMode, Opened, Status};
 
@@ -96,21 +98,13 @@ impl Files {
             Some(Ok(made @ (Made::Link(_) | Made::Descriptor(_)))) if flags & NO_FOLLOW != 0 => {
                 match flags & PATH {
                     0 => return Err(Errno::LOOP),
-                    _ => (Open::Path(name.clone()), made_status(&name, &made)),
+                    _ => {
+                        let path = WithoutContent::new(&name, None);
+                        (Open::Path(path), made_status(&name, &made))
+                    }
                 }
             }
             Some(Ok(Made::Descriptor(descriptor))) => {
-                // Copies of files in memory share their place, too.
-                let is_memory =
-                    |open: &Open| matches!(open, Open::File(file) if file.is_in_memory());
-                if is_memory(&self.table.any_file(descriptor)?.open) {
-                    if flags & DIRECTORY != 0 {
-                        return Err(Errno::NOTDIR);
-                    }
-                    let copy = self.table.duplicate(descriptor, 0)?;
-                    self.table.slot(copy)?.close_on_exec = flags & CLOEXEC != 0;
-                    return Ok(copy);
-                }
                 self.open_again(context, descriptor, flags)?
             }
             Some(Ok(Made::Link(target))) => match self.made(context, process, &target) {
@@ -166,22 +160,54 @@ impl Files {
 
     pub(super) fn read_link(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
         let [folder, path, to, size, ..] = context.args();
-        // An open link is named by its descriptor alone.
-        let open = self.table.any_file(folder).map(|file| &file.open);
-        let name = match open {
-            Ok(Open::Path(name)) if context.read_string(path)?.is_empty() => name.clone(),
-            _ => self.name(context, folder, path)?,
-        };
-        let text = match self.made(context, process, &name) {
-            Some(Ok(Made::Link(text))) => text,
-            Some(Ok(Made::Descriptor(descriptor))) => self.table.link(descriptor)?,
-            Some(Ok(_)) => return Err(Errno::INVAL),
-            Some(Err(errno)) => return Err(errno),
-            None => context.host.read_link(&name)?,
+        let text = match context.read_string(path)?.is_empty() {
+            true => self.open_link(context, process, folder)?,
+            false => {
+                let name = self.name(context, folder, path)?;
+                self.text(context, process, &name)?
+            }
         };
         let length = text.len().min(LONGEST_LINK).min(usize::try_from(size).unwrap_or(usize::MAX));
         context.memory.write(to, &text.as_bytes()[..length])?;
         Ok(length as u64)
+    }
+
+    /// The text of a link.
+    fn text(
+        &mut self,
+        context: &mut Context<'_>,
+        process: &Process<'_>,
+        name: &str,
+    ) -> Result<String> {
+        Ok(match self.made(context, process, name) {
+            Some(Ok(Made::Link(text))) => text,
+            Some(Ok(Made::Descriptor(descriptor))) => self.table.link(descriptor)?,
+            Some(Ok(_)) => return Err(Errno::INVAL),
+            Some(Err(errno)) => return Err(errno),
+            None => context.host.read_link(name)?,
+        })
+    }
+
+    /// The text of an open link, which its descriptor alone names.
+    fn open_link(
+        &mut self,
+        context: &mut Context<'_>,
+        process: &Process<'_>,
+        descriptor: u64,
+    ) -> Result<String> {
+        if descriptor as i32 as u64 == AT_FDCWD {
+            return Err(Errno::NOENT);
+        }
+        let OpenFile { open, status, .. } = self.table.any_file(descriptor)?;
+        let Open::Path(path) = open else { return Err(Errno::NOENT) };
+        match path.file() {
+            _ if status.kind != Kind::Link => Err(Errno::NOENT),
+            Some(link) => Ok(context.host.read_open_link(link)?),
+            None => {
+                let name = path.name.clone();
+                self.text(context, process, &name)
+            }
+        }
     }
 
     pub(super) fn current(&mut self, context: &mut Context<'_>, to: u64, size: u64) -> Result {
@@ -263,7 +289,7 @@ impl Files {
     /// A folder has another name now, and so have open ones that are in it, and the current one.
     fn follow_folders(&mut self, from: &str, to: &str) {
         let open = self.table.files_mut().filter_map(|file| match &mut file.open {
-            Open::Folder(name, ..) | Open::Path(name) => Some(name),
+            Open::Folder(name, ..) | Open::Path(WithoutContent { name, .. }) => Some(name),
             _ => None,
         });
         for name in open.chain([&mut self.current]) {
@@ -275,7 +301,12 @@ impl Files {
     }
 
     /// `linkat` and `symlinkat`.
-    pub(super) fn link(&mut self, context: &mut Context<'_>, number: u64) -> Result {
+    pub(super) fn link(
+        &mut self,
+        context: &mut Context<'_>,
+        process: &Process<'_>,
+        number: u64,
+    ) -> Result {
         const FOLLOW: u64 = 0x400;
         let [a0, a1, a2, a3, flags, _] = context.args();
         if number == number::SYMLINKAT {
@@ -287,11 +318,22 @@ impl Files {
             context.host.change(&Change::SymbolicLink { text: &text, name: &name })?;
             return Ok(0);
         }
-        if flags & !FOLLOW != 0 {
+        if flags & !(FOLLOW | AT_EMPTY_PATH) != 0 {
             return Err(Errno::INVAL);
         }
-        let (from, to) = (self.name(context, a0, a1)?, self.name(context, a2, a3)?);
         let follow = flags & FOLLOW != 0;
+        if flags & AT_EMPTY_PATH != 0 && context.read_string(a1)?.is_empty() {
+            let to = self.name(context, a2, a3)?;
+            return self.link_open(context, a0, &to);
+        }
+        let (from, to) = (self.name(context, a0, a1)?, self.name(context, a2, a3)?);
+        match self.made(context, process, &from) {
+            Some(Ok(Made::Descriptor(descriptor))) if follow => {
+                return self.link_open(context, descriptor, &to);
+            }
+            Some(made) => return made.and(Err(again::not_linked(context, &to, again::XDEV))),
+            None => {}
+        }
         context.host.change(&Change::Link { from: &from, to: &to, follow })?;
         Ok(0)
     }

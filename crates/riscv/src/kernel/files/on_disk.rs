@@ -141,12 +141,15 @@ impl Files {
     /// That the names of open files still name them.
     fn check_names(&mut self, host: &mut dyn Host) -> Result<(), String> {
         for OpenFile { open, status, .. } in self.table.files_mut() {
-            let Open::File(Regular::Disk(file)) = open else { continue };
-            let named = host.status(&file.name, true);
+            let name = match open {
+                Open::File(Regular::Disk(file)) => &file.name,
+                Open::Path(path) if path.is_on_disk() => &path.name,
+                _ => continue,
+            };
+            let named = host.status(name, status.kind != Kind::Link);
             if !named.is_ok_and(|named| named.inode == status.inode) {
                 return Err(format!(
-                    "{}: is open and has another name now, or none, so that nothing can open it again",
-                    file.name
+                    "{name}: is open and has another name now, or none, so that nothing can open it again"
                 ));
             }
         }
@@ -154,10 +157,14 @@ impl Files {
     }
 
     fn reopen(&mut self, host: &mut dyn Host) -> Result<(), String> {
-        for OpenFile { open, flags, .. } in self.table.files_mut() {
-            if let Open::File(Regular::Disk(file)) = open {
-                file.reopen(*flags, host).map_err(|error| format!("{}: {error}", file.name))?;
-            }
+        self.share_contents();
+        for OpenFile { open, flags, status } in self.table.files_mut() {
+            let (result, name) = match open {
+                Open::File(Regular::Disk(file)) => (file.reopen(*flags, host), &file.name),
+                Open::Path(path) => (path.reopen(status, host), &path.name),
+                _ => continue,
+            };
+            result.map_err(|error| format!("{name}: {error}"))?;
         }
         Ok(())
     }

@@ -1,7 +1,9 @@
 //! What programs learn of files.
 
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 
+use super::again::WithoutContent;
 use super::names::{AT_FDCWD, made_status};
 use super::regular::Regular;
 use super::table::{Open, OpenFile};
@@ -12,7 +14,7 @@ use crate::kernel::{Change, Kind, Status};
 use crate::stack::USER;
 
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
-const AT_EMPTY_PATH: u64 = 0x1000;
+pub(super) const AT_EMPTY_PATH: u64 = 0x1000;
 
 /// The bits of a mode that are not its type.
 const PERMISSIONS: u32 = 0o7777;
@@ -56,16 +58,24 @@ impl Files {
 
     fn open_status(&mut self, context: &mut Context<'_>, descriptor: u64) -> Result<Status> {
         let OpenFile { open, status, .. } = self.table.any_file(descriptor)?;
+        let on_disk: Option<&File> = match open {
+            Open::File(Regular::Disk(file)) => Some(file),
+            Open::Path(path) => path.file(),
+            _ => None,
+        };
+        if let Some(file) = on_disk {
+            let found = file.metadata()?;
+            status.size = found.len();
+            status.permissions = found.mode() & PERMISSIONS;
+            status.links = found.nlink();
+            return Ok(*status);
+        }
         match open {
-            Open::File(Regular::Disk(file)) => {
-                let found = file.metadata()?;
-                status.size = found.len();
-                status.permissions = found.mode() & PERMISSIONS;
-                status.links = found.nlink();
+            Open::File(Regular::Memory(file)) => {
+                (status.size, status.permissions) = (file.size_bytes(), file.permissions());
             }
-            Open::File(file) => status.size = file.size_bytes()?,
-            Open::Folder(name, ..) | Open::Path(name) if !is_ours(name) => {
-                let named = context.host.status(name, status.kind != Kind::Link);
+            Open::Folder(name, ..) if !is_ours(name) => {
+                let named = context.host.status(name, true);
                 match named.ok().filter(|named| named.inode == status.inode) {
                     Some(named) => *status = named,
                     None => status.links = 0,
@@ -126,11 +136,17 @@ impl Files {
         number: u64,
     ) -> Result {
         let [folder, path, _, flags, other_flags, _] = context.args();
-        let flags = match number {
-            number::UTIMENSAT if path == 0 => AT_EMPTY_PATH,
-            number::FCHOWNAT => other_flags,
-            _ => flags,
-        };
+        let flags = if number == number::FCHOWNAT { other_flags } else { flags };
+        if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+            return Err(Errno::INVAL);
+        }
+        if number == number::UTIMENSAT && path == 0 {
+            return match folder as i32 as u64 {
+                AT_FDCWD => Err(Errno::FAULT),
+                _ if flags != 0 => Err(Errno::INVAL),
+                _ => self.table.get(folder).map(|_| 0),
+            };
+        }
         self.status(context, process, (folder, path, flags)).map(|_| 0)
     }
 
@@ -146,9 +162,21 @@ impl Files {
         descriptor: u64,
         mode: u64,
     ) -> Result {
+        let file = self.table.content_number(descriptor)?;
+        self.permit_file(context, file, mode)
+    }
+
+    /// The same of an open file, also if it is open without its content.
+    fn permit_file(&mut self, context: &mut Context<'_>, file: u32, mode: u64) -> Result {
         let permissions = mode as u32 & PERMISSIONS;
-        let OpenFile { open, status, .. } = self.table.file(descriptor)?;
+        let OpenFile { open, status, .. } = self.table.by_number(file)?;
         match open {
+            Open::File(Regular::Memory(file)) => file.permit(permissions),
+            Open::Path(_) if status.kind == Kind::Link => return Err(Errno::OPNOTSUPP),
+            Open::Path(path) => {
+                let file = path.file().ok_or(Errno::PERM)?;
+                context.host.permit(path.name(), file, permissions)?;
+            }
             Open::File(Regular::Disk(file)) => {
                 context.host.permit(file.name(), file, permissions)?;
             }
@@ -174,13 +202,20 @@ impl Files {
             return Err(Errno::INVAL);
         }
         if flags & AT_EMPTY_PATH != 0 && context.read_string(path)?.is_empty() {
-            return self.permit_open(context, folder, mode);
+            if folder as i32 as u64 != AT_FDCWD {
+                let file = self.table.file_number(folder)?;
+                return self.permit_file(context, file, mode);
+            }
+            let (name, permissions) = (self.current.clone(), mode as u32 & PERMISSIONS);
+            context.host.change(&Change::Permit { name: &name, permissions, follow: false })?;
+            return Ok(0);
         }
         let name = self.name(context, folder, path)?;
         let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
         let name = match self.made(context, process, &name) {
             Some(Ok(Made::Descriptor(descriptor))) if follow => {
-                return self.permit_open(context, descriptor, mode);
+                let file = self.table.file_number(descriptor)?;
+                return self.permit_file(context, file, mode);
             }
             Some(Ok(Made::Link(target))) if follow && !is_ours(&target) => target,
             Some(made) => return made.and(Err(Errno::PERM)),
@@ -196,12 +231,18 @@ impl Files {
     }
 
     /// `faccessat`: the permissions of the owner count, who the program is.
-    pub(super) fn access(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
-        let [folder, path, wanted, flags, ..] = context.args();
-        if wanted & !7 != 0 {
+    pub(super) fn access(
+        &mut self,
+        context: &mut Context<'_>,
+        process: &Process<'_>,
+        flags: u64,
+    ) -> Result {
+        const EFFECTIVE: u64 = 0x200;
+        let [folder, path, wanted, ..] = context.args();
+        if wanted & !7 != 0 || flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | EFFECTIVE) != 0 {
             return Err(Errno::INVAL);
         }
-        let status = self.status(context, process, (folder, path, flags & AT_SYMLINK_NOFOLLOW))?;
+        let status = self.status(context, process, (folder, path, flags))?;
         match wanted as u32 & !(status.permissions >> 6) {
             0 => Ok(0),
             _ => Err(Errno::ACCES),
@@ -268,7 +309,9 @@ impl Files {
     fn system(&mut self, descriptor: u64) -> Result {
         Ok(match &self.table.any_file(descriptor)?.open {
             Open::File(Regular::Disk(_)) => DISK,
-            Open::Folder(name, ..) | Open::Path(name) => system_of(&normal(name)),
+            Open::Folder(name, ..) | Open::Path(WithoutContent { name, .. }) => {
+                system_of(&normal(name))
+            }
             Open::Text(..) => PROCESSES,
             Open::Input | Open::Output(_) => TERMINALS,
             Open::Socket(_) => SOCKETS,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::again::WithoutContent;
 use super::epoll::Interests;
 use super::held::Holds;
 use super::locks::Locks;
@@ -46,8 +47,8 @@ pub(super) enum Open {
     Random,
     /// A folder by its name without links, what is in it, and the place of the next entry.
     Folder(String, Vec<Entry>, usize),
-    /// A file of this name, without its content: one that was opened with `O_PATH` and is no folder.
-    Path(String),
+    /// A file without its content: one that was opened with `O_PATH` and is no folder.
+    Path(WithoutContent),
     /// An end of the pipe with this number, or both: the flags say which.
     Pipe(u32),
     Event {
@@ -83,8 +84,12 @@ impl OpenFile {
         matches!(self.open, Open::Timer(_))
     }
 
-    const fn is_on_disk(&self) -> bool {
-        matches!(self.open, Open::File(Regular::Disk(_)))
+    fn is_on_disk(&self) -> bool {
+        match &self.open {
+            Open::File(Regular::Disk(_)) => true,
+            Open::Path(path) => path.is_on_disk(),
+            _ => false,
+        }
     }
 }
 
@@ -211,12 +216,8 @@ impl Table {
                 })
             }
             // Chains of them could be rings.
-            Open::Epoll(interests) => interests.iter().try_for_each(|(at, interest)| {
-                let watched = self.files.get(&interest.file);
-                let is_sound = watched.is_none_or(|file| file.open.can_be_watched());
-                require(is_sound && interest.file <= self.last, || {
-                    format!("open.{at}.file: {} cannot be watched", interest.file)
-                })
+            Open::Epoll(interests) => interests.check(|watched| {
+                self.files.get(&watched).is_some_and(|file| file.open.can_be_watched())
             }),
             _ => Ok(()),
         }
@@ -324,6 +325,7 @@ impl Table {
             _ => {}
         }
         self.locks.close_file(file);
+        self.for_each_epoll(|interests| interests.forget(file));
         true
     }
 
@@ -340,7 +342,7 @@ impl Table {
             Open::Input | Open::Output(_) => "/dev/tty".to_owned(),
             Open::File(file) => file.shown_name(),
             Open::Folder(name, ..) => name.clone(),
-            Open::Path(name) => normal(name),
+            Open::Path(path) => normal(path.name()),
             Open::Null => "/dev/null".to_owned(),
             Open::Zero => "/dev/zero".to_owned(),
             Open::Full => "/dev/full".to_owned(),
@@ -458,11 +460,12 @@ impl Table {
 
     /// Bytes of memory that files in memory take.
     pub(super) fn held_bytes(&self) -> u64 {
-        let held = self.files.values().map(|file| match &file.open {
-            Open::File(Regular::Memory(file)) => file.held_bytes(),
-            _ => 0,
+        // Files that are open twice have one content.
+        let held = self.files.values().filter_map(|OpenFile { open, status, .. }| match open {
+            Open::File(Regular::Memory(file)) => Some((status.inode, file.held_bytes())),
+            _ => None,
         });
-        held.sum()
+        held.collect::<BTreeMap<u64, u64>>().into_values().sum()
     }
 
     pub(super) fn for_each_epoll(&mut self, mut change: impl FnMut(&mut Interests)) {

@@ -7,6 +7,7 @@ use super::pipes::{read_event, write_event};
 use super::sockets::{Reading, Writing};
 use super::table::{APPEND, NONBLOCK, Open, OpenFile};
 use super::{Context, Errno, Files, Place, Process, Result, Way};
+use crate::kernel::synthetic::Made;
 use crate::kernel::{OpenMode, Opened, misc};
 
 /// The most that one call moves, as for Linux; buffers of the kernel need not be larger.
@@ -295,8 +296,12 @@ impl Files {
             return Err(Errno::INVAL);
         }
         let name = self.name(context, AT_FDCWD, path)?;
-        if let Some(made) = self.made(context, process, &name) {
-            return made.and(Err(Errno::INVAL));
+        match self.made(context, process, &name) {
+            Some(Ok(Made::Descriptor(descriptor))) => {
+                return self.truncate_open(context, descriptor, length);
+            }
+            Some(made) => return made.and(Err(Errno::INVAL)),
+            None => {}
         }
         let mode = OpenMode { write: true, ..OpenMode::default() };
         let Opened::File(file, _) = context.host.open(&name, mode)? else {
@@ -307,10 +312,20 @@ impl Files {
     }
 
     /// What `truncate` has changed.
-    pub(in crate::kernel) fn truncated(&mut self, context: &mut Context<'_>) -> Option<Place> {
+    pub(in crate::kernel) fn truncated(
+        &mut self,
+        context: &mut Context<'_>,
+        process: &Process<'_>,
+    ) -> Option<Place> {
         let [path, length, ..] = context.args();
         let name = self.name(context, AT_FDCWD, path).ok()?;
-        let inode = context.host.status(&name, true).ok()?.inode;
+        let inode = match self.made(context, process, &name) {
+            Some(Ok(Made::Descriptor(descriptor))) => {
+                self.table.any_file(descriptor).ok()?.status.inode
+            }
+            Some(_) => return None,
+            None => context.host.status(&name, true).ok()?.inode,
+        };
         Some(Place { inode, from: length, to: u64::MAX, begin: length, reads: false })
     }
 

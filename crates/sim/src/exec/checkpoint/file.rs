@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::Checkpoint;
 
 /// The first line: the format and its version.
-const NAME: &[u8] = b"rackmem checkpoint 7\n";
+const NAME: &[u8] = b"rackmem checkpoint 9\n";
 
 /// Parts of a file, at most: the head, the program and the memory of each node.
 const MOST_PARTS: u64 = 2 + (1 << 16);
