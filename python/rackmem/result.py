@@ -112,7 +112,7 @@ class Result:
         if report.get("windows"):
             lines.append(("application bandwidth", f"{report['app_gbps']:.1f} GB/s"))
         if not report.get("converged", True):
-            lines.append(("NOT CONVERGED", "the bandwidth is not known as precisely as was asked for"))
+            lines.append(("NOT CONVERGED", "the bandwidth is not known as precisely as was asked for, or latency has not settled"))
         lines.append(("simulated", f"{report['cycles']:,} cycles"))
         return lines
 

@@ -25,7 +25,8 @@ pub struct Report {
     /// Wall-clock time of the simulation: differs from run to run, so it is in no output that is to be compared.
     #[serde(skip)]
     pub seconds: f64,
-    /// Whether the bandwidth is known as precisely as was asked for; true of runs that ask for nothing.
+    /// Whether the bandwidth is known as precisely as was asked for, and the warm-up of all that `run.steady` names was
+    /// over; true of runs that ask for nothing.
     pub converged: bool,
     /// Asynchronous reads: the part of the run that all figures but `cycles` and `windows` refer to, and how far
     /// they can be trusted.
@@ -73,6 +74,11 @@ pub struct Measured {
     pub from_cycle: u64,
     /// Last cycle that counts.
     pub to_cycle: u64,
+    /// Whether the warm-up of the bandwidth was over, and it is known as precisely as was asked for; nothing if nothing
+    /// was asked for.
+    pub bandwidth_settled: Option<bool>,
+    /// Whether the warm-up of the mean latency was over, too; nothing if there is none.
+    pub latency_settled: Option<bool>,
     /// Half the width of the 95 % confidence interval of `app_gbps`; nothing if the run was too short to tell.
     pub app_gbps_half_width: Option<f64>,
     /// The same of the mean latency.

@@ -10,6 +10,7 @@ use super::session::{Session, Until};
 use super::{ExecError, Job, Options, Outcome};
 use crate::engine::Cycle;
 use crate::machine::Machine;
+use crate::measure::Reads;
 use crate::recipe::Recipe;
 use crate::report::{Measured, Report};
 use crate::run::chips::{self, Counts};
@@ -123,6 +124,8 @@ impl Region<'_, '_> {
         let measured = Measured {
             from_cycle: before.cycle,
             to_cycle: after.cycle,
+            bandwidth_settled: None,
+            latency_settled: None,
             app_gbps_half_width: None,
             latency_half_width_cycles: None,
             precision_percent: 0.0,
@@ -155,6 +158,10 @@ impl Metered for Region<'_, '_> {
 
     fn amount(&mut self) -> f64 {
         chips::lines(self.session.first())
+    }
+
+    fn fresh(&mut self) -> Reads {
+        chips::fresh(self.session.first())
     }
 
     fn read(&mut self, now: Cycle) -> Reading<Counts> {

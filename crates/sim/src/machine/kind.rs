@@ -89,10 +89,11 @@ impl Kind {
 }
 
 /// Settings that a torus shares with chips.
-const TORUS_SHARES: [&str; 7] = [
+const TORUS_SHARES: [&str; 8] = [
     "network.hop_latency_ns",
     "workload.transfer_bytes",
     "run.window_cycles",
+    "run.steady",
     "run.precision_percent",
     "run.min_windows",
     "run.max_windows",

@@ -84,7 +84,13 @@ const NEEDS: &[Need] = &[
     one_of(&["workload.warmup_reads", "run.reads"], "workload.kind", &["sync-read"]),
     one_of(&["workload.rate", "workload.arrivals"], "workload.kind", &["async-read"]),
     one_of(
-        &["run.window_cycles", "run.precision_percent", "run.min_windows", "run.max_windows"],
+        &[
+            "run.window_cycles",
+            "run.steady",
+            "run.precision_percent",
+            "run.min_windows",
+            "run.max_windows",
+        ],
         "workload.kind",
         &["async-read", TRAFFIC],
     ),

@@ -1,5 +1,7 @@
 //! Latencies: exact below 32,768, then to a 16,384th.
 
+use super::reads::Reads;
+
 /// Bits of a latency that are told apart.
 const BITS: u32 = 14;
 /// Latencies from about 2^24 on count as the largest; their sum stays exact.
@@ -93,6 +95,11 @@ impl Histogram {
     /// The sum of all values: exact, as the mean is.
     pub fn sum(&self) -> u64 {
         self.sum
+    }
+
+    /// What it has counted, if that is reads in cycles.
+    pub fn reads(&self) -> Reads {
+        Reads { count: self.count, cycles: self.sum }
     }
 
     /// The mean, if there is anything.

@@ -4,6 +4,7 @@
 //! | file | content |
 //! |---|---|
 //! | `series` | observations of equal length, bounded in number; what else was counted in the meantime |
+//! | `reads` | reads that completed in an observation, and their mean latency |
 //! | `warm_up` | the end of the initial transient, by MSER-5 |
 //! | `batch_means` | the confidence interval of the mean of correlated observations |
 //! | `student` | quantiles of Student's t distribution |
@@ -12,6 +13,7 @@
 
 mod batch_means;
 mod histogram;
+mod reads;
 mod sampler;
 mod series;
 mod student;
@@ -21,6 +23,7 @@ mod warm_up;
 
 pub use batch_means::interval;
 pub use histogram::{Histogram, Summary};
-pub use sampler::Sampler;
+pub use reads::Reads;
+pub use sampler::{Progress, Sampler};
 pub use series::{Segment, Series};
 pub(crate) use student::two_sided_95;

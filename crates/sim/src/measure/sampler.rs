@@ -1,30 +1,73 @@
-//! A run that goes on until its mean is known well enough.
+//! A run that goes on until its means are known well enough.
 
-use super::batch_means::{Interval, by_batches, interval};
-use super::series::{PER_SEGMENT, Segment, Series};
+use super::batch_means::{Interval, interval};
+use super::reads::{Reads, half_width, means};
+use super::series::{Observation, PER_SEGMENT, Segment, Series};
 use super::warm_up::mser5;
 use crate::engine::Cycle;
-use crate::machine::spec::RunSpec;
+use crate::machine::spec::{RunSpec, Steadiness};
 use crate::report::Window;
 
 /// Cycles of an observation at the start of a run.
 const FIRST_CYCLES: u64 = 64;
 
-/// Fewer batches than that say too little of their spread.
-const LEAST_BATCHES: usize = 8;
-
-/// Takes observations of a quantity and, at the ends of windows, decides whether there are enough.
+/// Takes observations of a quantity and of the latency of reads and, at the ends of windows, decides whether there are
+/// enough.
 #[derive(Clone, Debug)]
 pub struct Sampler<S> {
     run: RunSpec,
     /// What one of the quantity in a cycle is in the report's unit.
     unit: f64,
-    series: Series<S>,
+    series: Series<S, Observed>,
     windows: Vec<Window>,
-    /// The quantity at the ends of the last observation and the last window.
-    observed: f64,
+    /// The counts at the end of the last observation, and the quantity at that of the last window.
+    observed: Progress,
     at_window: f64,
-    estimate: Estimate,
+    found: Found,
+}
+
+/// What a run has done up to some cycle.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// The quantity.
+    pub amount: f64,
+    /// All reads that have completed.
+    pub reads: Reads,
+}
+
+/// An observation of both.
+#[derive(Clone, Copy, Debug)]
+struct Observed {
+    /// Mean of the quantity, in the report's unit.
+    quantity: f64,
+    reads: Reads,
+}
+
+impl Observation for Observed {
+    fn join(self, next: Observed) -> Observed {
+        let quantity = self.quantity.join(next.quantity);
+        Observed { quantity, reads: self.reads + next.reads }
+    }
+}
+
+/// What is known of both series. The same warm-up is left out of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Found {
+    /// Of the quantity, in the report's unit.
+    pub quantity: Estimate,
+    /// None if there is no read after the warm-up.
+    pub latency: Option<LatencyFound>,
+    /// Whether all is known that the run is to go on for.
+    pub converged: bool,
+}
+
+/// What is known of the latency of reads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LatencyFound {
+    /// Whether its warm-up is among what was left out.
+    pub settled: bool,
+    /// Half the width of the 95 % confidence interval of its mean, in cycles.
+    pub half_width: f64,
 }
 
 /// The steady state of a run: what all its figures refer to.
@@ -34,8 +77,8 @@ pub struct Steady<S> {
     pub before: Option<S>,
     /// Everything from then on.
     pub segments: Vec<S>,
-    /// Mean of the quantity, in the report's unit.
-    pub estimate: Estimate,
+    /// What is known of it.
+    pub found: Found,
     /// The windows, those of the warm-up among them.
     pub windows: Vec<Window>,
 }
@@ -48,14 +91,9 @@ impl<S: Segment> Sampler<S> {
             unit,
             series: Series::new(FIRST_CYCLES),
             windows: Vec::new(),
-            observed: 0.0,
+            observed: Progress::default(),
             at_window: 0.0,
-            estimate: Estimate {
-                warm_up: 0,
-                mean: 0.0,
-                half_width: f64::INFINITY,
-                converged: false,
-            },
+            found: Found { quantity: Estimate::NOTHING, latency: None, converged: false },
         }
     }
 
@@ -64,15 +102,18 @@ impl<S: Segment> Sampler<S> {
         self.next_observation().min(self.next_window())
     }
 
-    /// The simulation has come to the cycle of [`next`](Sampler::next), and the quantity to this amount; whether
-    /// the run ends. What else was counted since the last segment is asked for now and then.
-    pub fn look(&mut self, now: Cycle, amount: f64, segment: impl FnOnce() -> S) -> bool {
+    /// The simulation has come to the cycle of [`next`](Sampler::next), and has done so much; whether the run ends.
+    /// What else was counted since the last segment is asked for now and then.
+    pub fn look(&mut self, now: Cycle, progress: Progress, segment: impl FnOnce() -> S) -> bool {
+        let amount = progress.amount;
         let is_window = now == self.next_window();
         let mut segment = Some(segment);
         if now == self.next_observation() {
-            let per_cycle = (amount - self.observed) / self.series.observation_cycles() as f64;
-            self.observed = amount;
-            if self.series.observe(per_cycle * self.unit)
+            let moved = amount - self.observed.amount;
+            let per_cycle = moved / self.series.observation_cycles() as f64;
+            let reads = progress.reads - self.observed.reads;
+            self.observed = progress;
+            if self.series.observe(Observed { quantity: per_cycle * self.unit, reads })
                 && let Some(segment) = segment.take()
             {
                 self.series.add_segment(segment());
@@ -90,29 +131,23 @@ impl<S: Segment> Sampler<S> {
         }
         // Counts are there for whole segments, and all figures are to be of the same time.
         let seen = self.series.segments().len() * PER_SEGMENT;
-        let precision = self.run.precision_percent / 100.0;
-        self.estimate = estimate(&self.series.observations()[..seen], PER_SEGMENT, precision);
-        let ends = self.estimate.converged || windows >= self.run.max_windows;
+        self.found = found(&self.run, &self.series.observations()[..seen]);
+        let ends = self.found.converged || windows >= self.run.max_windows;
         if ends
             && seen == 0
             && let Some(segment) = segment
         {
             // Too short for anything but its mean.
             self.series.add_segment(segment());
-            self.estimate.mean = amount / now as f64 * self.unit;
+            self.found.quantity.mean = amount / now as f64 * self.unit;
         }
         ends
     }
 
     pub fn finish(self) -> Steady<S> {
         let mut segments = self.series.into_segments();
-        let rest = segments.split_off(self.estimate.warm_up / PER_SEGMENT);
-        Steady {
-            before: segments.pop(),
-            segments: rest,
-            estimate: self.estimate,
-            windows: self.windows,
-        }
+        let rest = segments.split_off(self.found.quantity.warm_up / PER_SEGMENT);
+        Steady { before: segments.pop(), segments: rest, found: self.found, windows: self.windows }
     }
 
     fn next_observation(&self) -> Cycle {
@@ -121,15 +156,6 @@ impl<S: Segment> Sampler<S> {
 
     fn next_window(&self) -> Cycle {
         (self.windows.len() as u64 + 1) * self.run.window_cycles
-    }
-}
-
-impl<S: Segment> Steady<S> {
-    /// Half the 95 % interval of the mean of something else that segments have a mean of, if there is enough.
-    pub fn half_width(&self, mean: impl Fn(&S) -> Option<f64>) -> Option<f64> {
-        let means: Option<Vec<f64>> = self.segments.iter().map(mean).collect();
-        let means = means.filter(|means| means.len() >= LEAST_BATCHES)?;
-        Some(by_batches(&means, means.len()).half_width)
     }
 }
 
@@ -146,13 +172,36 @@ pub struct Estimate {
     pub converged: bool,
 }
 
-/// Looks at a series: leaves out its transient, rounded up to whole blocks of observations, and estimates the
-/// mean of the rest to a precision, which is half the interval as a share of the mean.
-pub fn estimate(observations: &[f64], block: usize, precision: f64) -> Estimate {
-    let found = mser5(observations);
-    let most = observations.len() / 2 / block * block;
-    let warm_up = found.observations.next_multiple_of(block).min(most);
+impl Estimate {
+    /// Before anything was observed.
+    const NOTHING: Estimate =
+        Estimate { warm_up: 0, mean: 0.0, half_width: f64::INFINITY, converged: false };
+}
+
+/// Looks at a series: leaves out its transient, rounded up to whole blocks of observations, or `least` of them if that
+/// is more, and estimates the mean of the rest to a precision, which is half the interval as a share of the mean.
+pub fn estimate(observations: &[f64], least: usize, block: usize, precision: f64) -> Estimate {
+    let own = mser5(observations).in_blocks(block, observations.len());
+    let warm_up = own.observations.max(least);
     let Interval { mean, half_width } = interval(&observations[warm_up..]);
     let narrow = half_width <= precision * mean.abs() && mean != 0.0;
-    Estimate { warm_up, mean, half_width, converged: found.is_over && narrow }
+    Estimate { warm_up, mean, half_width, converged: own.is_over && narrow }
+}
+
+/// Looks at both series. The warm-up is the longer one of those that the run waits for. Latency has settled when its
+/// own is over: how precise its mean is, is only told, as queues wander for long.
+fn found(run: &RunSpec, observed: &[Observed]) -> Found {
+    let observations: Vec<f64> = observed.iter().map(|one| one.quantity).collect();
+    let reads: Vec<Reads> = observed.iter().map(|one| one.reads).collect();
+    let own = mser5(&means(&reads)).in_blocks(PER_SEGMENT, reads.len());
+    let waits = run.steady == Steadiness::BandwidthAndLatency;
+    let least = if waits { own.observations } else { 0 };
+    let quantity = estimate(&observations, least, PER_SEGMENT, run.precision_percent / 100.0);
+    let reads = &reads[quantity.warm_up..];
+    let latency = Reads::sum(reads).mean().map(|_| LatencyFound {
+        settled: own.is_over && own.observations <= quantity.warm_up,
+        half_width: half_width(reads, PER_SEGMENT),
+    });
+    let settled = !waits || latency.is_none_or(|latency| latency.settled);
+    Found { quantity, latency, converged: quantity.converged && settled }
 }

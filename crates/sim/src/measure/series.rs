@@ -13,18 +13,31 @@ pub trait Segment {
     fn append(&mut self, next: Self);
 }
 
+/// What was seen in an observation.
+pub trait Observation: Copy {
+    /// The same of an observation and the one that follows, together.
+    fn join(self, next: Self) -> Self;
+}
+
+/// A mean over the observation.
+impl Observation for f64 {
+    fn join(self, next: f64) -> f64 {
+        (self + next) / 2.0
+    }
+}
+
 /// Observations of equal length from cycle 0 on. When there are as many as it holds, neighbours are joined and
 /// each stands for twice the time, so that a run of any length takes as much memory and is as easily looked at.
 #[derive(Clone, Debug)]
-pub struct Series<S> {
+pub struct Series<S, O = f64> {
     cycles: u64,
-    observations: Vec<f64>,
+    observations: Vec<O>,
     segments: Vec<S>,
 }
 
-impl<S: Segment> Series<S> {
+impl<S: Segment, O: Observation> Series<S, O> {
     /// A series whose observations stand for so many cycles each, to begin with.
-    pub fn new(cycles: u64) -> Series<S> {
+    pub fn new(cycles: u64) -> Series<S, O> {
         Series { cycles, observations: Vec::with_capacity(OBSERVATIONS), segments: Vec::new() }
     }
 
@@ -33,8 +46,8 @@ impl<S: Segment> Series<S> {
         self.cycles
     }
 
-    /// The observations: means over their cycles.
-    pub fn observations(&self) -> &[f64] {
+    /// The observations, oldest first.
+    pub fn observations(&self) -> &[O] {
         &self.observations
     }
 
@@ -44,7 +57,7 @@ impl<S: Segment> Series<S> {
 
     /// Adds an observation of [`observation_cycles`](Series::observation_cycles); whether it ends a segment,
     /// which is to be added next.
-    pub fn observe(&mut self, value: f64) -> bool {
+    pub fn observe(&mut self, value: O) -> bool {
         self.observations.push(value);
         self.observations.len().is_multiple_of(PER_SEGMENT)
     }
@@ -69,7 +82,7 @@ impl<S: Segment> Series<S> {
     fn join(&mut self) {
         self.cycles *= 2;
         let pairs = self.observations.chunks_exact(2);
-        self.observations = pairs.map(|pair| (pair[0] + pair[1]) / 2.0).collect();
+        self.observations = pairs.map(|pair| pair[0].join(pair[1])).collect();
         let mut joined: Vec<S> = Vec::with_capacity(self.segments.len());
         for (index, segment) in std::mem::take(&mut self.segments).into_iter().enumerate() {
             match joined.last_mut() {

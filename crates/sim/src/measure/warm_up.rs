@@ -14,6 +14,14 @@ pub struct WarmUp {
     pub is_over: bool,
 }
 
+impl WarmUp {
+    /// Rounded up to whole blocks of observations, of a series of this length: at most half of it.
+    pub fn in_blocks(self, block: usize, length: usize) -> WarmUp {
+        let most = length / 2 / block * block;
+        WarmUp { observations: self.observations.next_multiple_of(block).min(most), ..self }
+    }
+}
+
 /// MSER-5: leaves out so many groups of five observations that the standard error of the mean of the others is
 /// least, as if they did not depend on each other. At most half of the series is left out.
 pub fn mser5(observations: &[f64]) -> WarmUp {

@@ -1,6 +1,7 @@
 //! The measurement of a rack: what it counts, and the report of it.
 
 use std::iter;
+use std::ops::Add;
 
 use super::Rack;
 use super::counts::Counts;
@@ -12,7 +13,7 @@ use super::zero_load::{self, zero_load_cycles};
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::spec::TrafficLoop;
-use crate::measure::Histogram;
+use crate::measure::{Histogram, Reads};
 use crate::report::{Latency, LinkLoad, Report};
 use crate::run::meter::{COMPLETED_SHARE, Metered, Reading, Span, link_flits, read_vnets};
 use crate::run::{RunError, Watchdog};
@@ -50,6 +51,11 @@ impl Metered for Measured {
         let Rack { nodes, counts, .. } = &self.rack;
         let received: u64 = nodes.iter().map(|node| node.payload_bytes).sum();
         (received + counts.served_bytes) as f64 * self.clock_ghz / nodes.len() as f64
+    }
+
+    fn fresh(&mut self) -> Reads {
+        let of = self.rack.latencies.iter().map(Histogram::reads);
+        of.fold(Reads::default(), Reads::add)
     }
 
     fn read(&mut self, now: Cycle) -> Reading<Tally> {

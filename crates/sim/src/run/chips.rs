@@ -10,7 +10,7 @@ use crate::chip::{self, Chip};
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
-use crate::measure::Histogram;
+use crate::measure::{Histogram, Reads};
 use crate::report::{Offered, Report};
 
 /// Names of the virtual networks in reports.
@@ -51,6 +51,10 @@ impl Metered for Watched<'_> {
         lines(self.world.first())
     }
 
+    fn fresh(&mut self) -> Reads {
+        fresh(self.world.first())
+    }
+
     fn read(&mut self, _: Cycle) -> Reading<Counts> {
         read(self.world.first())
     }
@@ -60,6 +64,11 @@ impl Metered for Watched<'_> {
 pub(crate) fn lines(chip: &Chip) -> f64 {
     let counts = &chip.wires.counts;
     (counts.rcp_lines + counts.rrpp_lines) as f64
+}
+
+/// Reads of a chip since its latencies were last taken.
+pub(crate) fn fresh(chip: &Chip) -> Reads {
+    chip.wires.latencies.reads()
 }
 
 /// Reads a chip's counters, and takes the latencies that it has collected.

@@ -7,7 +7,7 @@ use super::{Options, RunError};
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
-use crate::measure::{Histogram, Sampler, Segment};
+use crate::measure::{Histogram, Progress, Reads, Sampler, Segment};
 use crate::noc::Network;
 use crate::report::{Bin, Latency, LinkLoad, Measured, Report};
 
@@ -60,6 +60,9 @@ pub(crate) trait Metered {
     /// Data moved since the start.
     fn amount(&mut self) -> f64;
 
+    /// Reads that have completed since the counters were last read.
+    fn fresh(&mut self) -> Reads;
+
     /// Reads the counters in cycle `now`.
     fn read(&mut self, now: Cycle) -> Reading<Self::Counts>;
 }
@@ -85,31 +88,41 @@ pub(crate) fn measure<'a, W: Metered>(
     let began = Instant::now();
     let start = world.start();
     let mut sampler = Sampler::new(&machine.run, unit_gbps);
+    let mut seen = Reads::default();
     loop {
         let end = sampler.next();
         world.run_until(end)?;
         options.told(end)?;
-        let amount = world.amount();
-        if sampler.look(end, amount, || world.read(end)) {
+        let progress = Progress { amount: world.amount(), reads: seen + world.fresh() };
+        let segment = || {
+            seen = progress.reads;
+            world.read(end)
+        };
+        if sampler.look(end, progress, segment) {
             break;
         }
     }
     let steady = sampler.finish();
-    let half_width = steady.half_width(|segment| segment.latencies().mean());
+    let found = steady.found;
+    let is_finite = |half_width: &f64| half_width.is_finite();
     let mut segments = steady.segments.into_iter();
     let mut after = segments.next().unwrap_or_default();
     segments.for_each(|next| after.append(next));
     let span = Span { machine, before: steady.before.unwrap_or(start), after };
-    let estimate = steady.estimate;
     let measured = Measured {
         from_cycle: span.before.cycle,
         to_cycle: span.after.cycle,
-        app_gbps_half_width: Some(estimate.half_width).filter(|half| half.is_finite()),
-        latency_half_width_cycles: half_width,
+        bandwidth_settled: Some(found.quantity.converged),
+        latency_settled: found.latency.map(|latency| latency.settled),
+        app_gbps_half_width: Some(found.quantity.half_width).filter(is_finite),
+        latency_half_width_cycles: found
+            .latency
+            .map(|latency| latency.half_width)
+            .filter(is_finite),
         precision_percent: machine.run.precision_percent,
     };
     let report = Report {
-        converged: estimate.converged,
+        converged: found.converged,
         measured: Some(measured),
         windows: steady.windows,
         ..span.report(began)

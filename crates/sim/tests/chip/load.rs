@@ -41,6 +41,22 @@ fn full_queues_hold_what_they_let_through_times_its_latency() {
     }
 }
 
+/// A run goes on until latency has settled: over its first lap of the queues it grows, when bandwidth is level.
+#[test]
+fn latency_of_full_queues_is_that_after_their_first_lap() {
+    for placement in ["edge", "split"] {
+        let settings = format!("ni.placement={placement} ni.wq_entries=32");
+        let of = |steady: &str| report(&["workload.transfer_bytes=4096", &settings, steady]);
+        let settled = of("run.steady=bandwidth-and-latency");
+        let share = in_flight(&settled, 2.0).expect("latencies") / (16.0 * 32.0);
+        assert!((0.9..=1.1).contains(&share), "{placement}: {share}");
+        let early = of("run.steady=bandwidth");
+        let is_settled = |report: &Report| report.measured.and_then(|it| it.latency_settled);
+        assert!(settled.converged && early.converged, "{placement}");
+        assert_eq!([&settled, &early].map(is_settled), [Some(true), Some(false)], "{placement}");
+    }
+}
+
 /// However many reads are under way, each one's stages follow each other without a gap.
 #[test]
 fn the_stages_of_reads_add_up_to_their_latency() {

@@ -47,7 +47,8 @@ With workload.kind=sync-read the report has the latency by stage; with async-rea
 its 95 % confidence interval, and the latency under that load by stage. workload.rate has each core make so
 many reads in a microsecond instead of as many as its queue holds. A rack of simplified nodes has
 bandwidth, and latency by the number of hops. The warm-up of such runs is found and left out, and they
-go on until half the interval is run.precision_percent of the bandwidth; a run that run.max_windows
+go on until half the interval is run.precision_percent of the bandwidth and latency has settled, which
+run.steady=bandwidth does not ask for; a run that run.max_windows
 ends before says NOT CONVERGED. `rackmem report DIR` draws what --out has written, the load of every link of the
 network on chip too; a trace opens in https://ui.perfetto.dev.";
 

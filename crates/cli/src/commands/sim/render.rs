@@ -28,6 +28,9 @@ const MAIN_COUNTERS: [(&str, &str); 14] = [
 /// Virtual networks, as counters name them.
 const NETWORKS: [&str; 4] = ["request", "forward", "response", "network"];
 
+const UNSETTLED: &str =
+    "NOT SETTLED: this latency may still be changing, and that of a longer run may be another\n";
+
 /// The whole report.
 pub(super) fn report(machine: &Machine, report: &Report) -> String {
     let mut parts = vec![head(machine, report)];
@@ -56,19 +59,34 @@ fn head(machine: &Machine, report: &Report) -> String {
 
 /// Says that less is known than was asked for, and how much is.
 fn unsure(machine: &Machine, report: &Report) -> String {
-    let half_width = report.measured.and_then(|measured| measured.app_gbps_half_width);
-    let known = match half_width {
-        Some(half) if report.app_gbps > 0.0 => {
-            let percent = 100.0 * half / report.app_gbps;
-            format!("the bandwidth is known to +-{percent:.1} % or is still changing")
-        }
-        _ => "the run was too short to know the bandwidth's precision".to_owned(),
+    let is_known = report.measured.is_some_and(|measured| measured.bandwidth_settled == Some(true));
+    let latency = "the latency has not settled".to_owned();
+    let known = match (is_known, has_settled(report)) {
+        (true, _) => latency,
+        (false, true) => unsure_bandwidth(report),
+        (false, false) => format!("{}, and {latency}", unsure_bandwidth(report)),
     };
     let (asked, windows) = (machine.run.precision_percent, machine.run.max_windows);
     format!(
         "; NOT CONVERGED: {known}, after run.max_windows = {windows} \
          (run.precision_percent = {asked})"
     )
+}
+
+fn unsure_bandwidth(report: &Report) -> String {
+    let half_width = report.measured.and_then(|measured| measured.app_gbps_half_width);
+    match half_width {
+        Some(half) if report.app_gbps > 0.0 => {
+            let percent = 100.0 * half / report.app_gbps;
+            format!("the bandwidth is known to +-{percent:.1} % or is still changing")
+        }
+        _ => "the run was too short to know the bandwidth's precision".to_owned(),
+    }
+}
+
+/// Whether the mean latency is that of a steady state, as far as the run can tell.
+fn has_settled(report: &Report) -> bool {
+    report.measured.is_none_or(|measured| measured.latency_settled != Some(false))
 }
 
 fn latency(machine: &Machine, report: &Report) -> Option<String> {
@@ -88,9 +106,10 @@ pub(super) fn latency_of(
     let latency = report.latency?;
     let size = bytes.map(|bytes| size::exact(bytes.into()) + " ").unwrap_or_default();
     let ns = latency.mean_cycles / machine.clock_ghz;
+    let unsettled = if has_settled(report) { "" } else { UNSETTLED };
     Some(format!(
         "latency of a {size}{what}: {:.1} cycles = {ns:.1} ns (min {}, median {}, 95 % {}, 99 % {}, \
-         max {}; {} {what}s)\n",
+         max {}; {} {what}s)\n{unsettled}",
         latency.mean_cycles,
         latency.min_cycles,
         latency.p50_cycles,
@@ -233,6 +252,8 @@ mod tests {
             measured: Some(Measured {
                 from_cycle: 200_000,
                 to_cycle: 500_000,
+                bandwidth_settled: Some(true),
+                latency_settled: Some(false),
                 app_gbps_half_width: Some(0.23),
                 latency_half_width_cycles: None,
                 precision_percent: 2.0,
@@ -248,7 +269,33 @@ mod tests {
         assert!(text.contains(" of 640.0 offered; SATURATED\n"), "{text}");
         assert!(text.contains("from cycle 200000 to 500000"), "{text}");
         assert!(!text.contains("CONVERGED"), "{text}");
+        assert!(!text.contains("settled"), "there is no latency: {text}");
         assert!(text.contains("request                -     12\n"), "{text}");
         assert!(text.contains("LLC hits") && !text.contains("odd"), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_known_yet_is_said() {
+        let measured = |bandwidth, latency| Measured {
+            from_cycle: 1_000,
+            to_cycle: 2_000,
+            bandwidth_settled: Some(bandwidth),
+            latency_settled: Some(latency),
+            app_gbps_half_width: Some(1.0),
+            latency_half_width_cycles: None,
+            precision_percent: 2.0,
+        };
+        let head = |bandwidth, latency| {
+            let measured = Some(measured(bandwidth, latency));
+            unsure(&Machine::default(), &Report { app_gbps: 10.0, measured, ..Report::default() })
+        };
+        let changing = "the bandwidth is known to +-10.0 % or is still changing";
+        for (said, known) in [
+            (head(false, true), changing.to_owned()),
+            (head(true, false), "the latency has not settled".to_owned()),
+            (head(false, false), format!("{changing}, and the latency has not settled")),
+        ] {
+            assert!(said.contains(&format!("NOT CONVERGED: {known}, after")), "{said}");
+        }
     }
 }

@@ -45,7 +45,8 @@ pub struct PartArgs {
 pub enum Traffic {
     /// The region of interest (rackmem/region.h)
     Region,
-    /// From its begin until the bandwidth is as precise as run.precision_percent, or run.max_windows are over
+    /// From its begin until the bandwidth is as precise as run.precision_percent and the warm-up of what run.steady
+    /// names is over, or run.max_windows are over
     Steady,
 }
 
