@@ -126,12 +126,13 @@ impl Folder {
     /// program has made: it does not lead outside.
     pub(super) fn allow_argument(&mut self, name: &Path) {
         let root = self.root.clone().unwrap_or_default();
-        let said = plain(&root.join(name));
+        let name = root.join(name);
+        let said = plain(&name);
         let is_inside = |path: &Path| self.root.is_some() && path.starts_with(&root);
         let leads_outside = |end: PathBuf| is_inside(&said) && !is_inside(&end);
         // Most arguments are no files.
-        if !fs::canonicalize(&said).is_ok_and(leads_outside) {
-            let _ = self.allow(&said);
+        if !fs::canonicalize(&said).is_ok_and(leads_outside) && self.allow(&said).is_ok() {
+            self.pass(parts(&name));
         }
     }
 

@@ -161,6 +161,21 @@ fn an_argument_does_not_follow_links_of_a_program() {
     assert_eq!(rig.text("/rackmem/file").expect("it is allowed"), "outside");
 }
 
+/// The program may lead its names over what an argument leads over, and not over what is beside that.
+#[test]
+fn an_argument_may_lead_over_a_folder_outside_and_back() {
+    let mut rig = Rig::new();
+    for folder in ["named", "other"] {
+        fs::create_dir(rig.all.path().join(folder)).expect("the folder is ours");
+    }
+    let run = rig.all.path().join("run").display().to_string();
+    rig.host.allow_arguments(&["../named/../out".into()]);
+    for name in ["/rackmem/../named/../out".to_owned(), format!("{run}/../named/../out")] {
+        assert_eq!(rig.text(&name).expect("it was named"), "outside");
+    }
+    rig.is_hidden("/rackmem/../other/../out");
+}
+
 #[test]
 fn the_folder_itself_stays() {
     let mut rig = Rig::new();
