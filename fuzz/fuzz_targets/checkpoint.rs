@@ -106,10 +106,11 @@ impl Lab {
         let status =
             json!({"kind": "Device", "size": 0, "inode": 1, "permissions": 0o600, "links": 1});
         let table = &mut head["nodes"][0]["kernel"]["files"]["table"];
+        let watched = json!({"descriptor": 20, "file": 70, "events": 1, "data": 0, "seen": 0});
         // What the program does not use.
         for (number, open) in [
             (70, json!({"Event": {"count": 1, "one_by_one": true}})),
-            (71, json!({"Epoll": {"20": {"file": 70, "events": 1, "data": 0, "seen": 0}}})),
+            (71, json!({"Epoll": [watched]})),
             (72, json!({"Text": [[1, 2, 3], 1]})),
             (73, json!({"Folder": ["/rackmem", [{"name": "in", "kind": "File", "inode": 1}], 1]})),
         ] {

@@ -226,7 +226,7 @@ fn measured_cycles(report: &rackmem_sim::report::Report) -> f64 {
 /// Lines that are moved per cycle at a bottleneck, both ways.
 fn bandwidth(settings: &[&str]) -> (f64, rackmem_sim::report::Report) {
     let small = "tiles.columns=4 tiles.rows=4 memory.controllers=4 llc.size_bytes=1M \
-        run.window_cycles=20000 run.max_windows=3 run.min_windows=3";
+        run.window_cycles=20000 run.max_windows=3 run.min_windows=3 run.steady=bandwidth";
     let machine = machine(&[&[small], settings].concat());
     let report = run(&machine, &Options::default()).expect("a run");
     (report.app_gbps / machine.clock_ghz / 64.0, report)

@@ -105,15 +105,16 @@ fn a_field_out_of_bounds_is_named() {
         json!({"kind": "Device", "size": 0, "inode": 1, "permissions": 0o600, "links": 1}),
     );
     let file = |open: Value| json!({"open": open, "flags": 2, "status": file});
-    let own =
-        |interest| json!({"Epoll": {"4": {"file": interest, "events": 1, "data": 0, "seen": 0}}});
+    let interest = |file| json!({"descriptor": 4, "file": file, "events": 1, "data": 0, "seen": 0});
+    let own = |file| json!({"Epoll": [interest(file)]});
     let alarm = json!({"due_ns": null, "period_ns": 0});
     let timer = |id: u32, signal: u64| {
         let notice = json!({"Signal": {"signal": signal, "value": 0, "thread": null}});
         json!({id.to_string(): {"clock": 0, "alarm": alarm.clone(), "notice": notice}})
     };
     let in_memory = |pages: Value, size_bytes: u64| {
-        let file = json!({"name": "", "pages": pages, "size_bytes": size_bytes, "position": 0});
+        let content = json!({"pages": pages, "size_bytes": size_bytes, "permissions": 0});
+        let file = json!({"name": "", "content": content, "position": 0});
         json!({"File": {"Memory": file}})
     };
     let region = |start: u64, end: u64, offset: u64| {
@@ -237,6 +238,11 @@ fn a_field_out_of_bounds_is_named() {
             "nodes/0/kernel/files/table/files/1",
             file(own(99)),
             "kernel.files.table.files.1.open.4.file",
+        ),
+        (
+            "nodes/0/kernel/files/table/files/1",
+            file(json!({"Epoll": [interest(0), interest(0)]})),
+            "kernel.files.table.files.1.open",
         ),
         (
             "nodes/0/kernel/files/table/files/1",
