@@ -18,6 +18,8 @@ pub struct Sampler<S> {
     run: RunSpec,
     /// What one of the quantity in a cycle is in the report's unit.
     unit: f64,
+    /// Reads in a cycle of which less are those of a saturated open loop, whose latency grows for ever.
+    least_reads: f64,
     series: Series<S, Observed>,
     windows: Vec<Window>,
     /// The counts at the end of the last observation, and the quantity at that of the last window.
@@ -84,11 +86,13 @@ pub struct Steady<S> {
 }
 
 impl<S: Segment> Sampler<S> {
-    /// Begins in cycle 0.
-    pub fn new(run: &RunSpec, unit: f64) -> Sampler<S> {
+    /// Begins in cycle 0. One of the quantity in each cycle is `unit` in the report's unit; an open loop that completes
+    /// fewer than `least_reads` in a cycle is saturated, and its latency is not waited for.
+    pub fn new(run: &RunSpec, unit: f64, least_reads: f64) -> Sampler<S> {
         Sampler {
             run: run.clone(),
             unit,
+            least_reads,
             series: Series::new(FIRST_CYCLES),
             windows: Vec::new(),
             observed: Progress::default(),
@@ -131,7 +135,8 @@ impl<S: Segment> Sampler<S> {
         }
         // Counts are there for whole segments, and all figures are to be of the same time.
         let seen = self.series.segments().len() * PER_SEGMENT;
-        self.found = found(&self.run, &self.series.observations()[..seen]);
+        let least_reads = self.least_reads * self.series.observation_cycles() as f64;
+        self.found = found(&self.run, &self.series.observations()[..seen], least_reads);
         let ends = self.found.converged || windows >= self.run.max_windows;
         if ends
             && seen == 0
@@ -189,14 +194,19 @@ pub fn estimate(observations: &[f64], least: usize, block: usize, precision: f64
 }
 
 /// Looks at both series. The warm-up is the longer one of those that the run waits for. Latency has settled when its
-/// own is over: how precise its mean is, is only told, as queues wander for long.
-fn found(run: &RunSpec, observed: &[Observed]) -> Found {
+/// own is over: how precise its mean is, is only told, as queues wander for long. It is not waited for if fewer reads
+/// complete in an observation than `least_reads`.
+fn found(run: &RunSpec, observed: &[Observed], least_reads: f64) -> Found {
     let observations: Vec<f64> = observed.iter().map(|one| one.quantity).collect();
     let reads: Vec<Reads> = observed.iter().map(|one| one.reads).collect();
+    let precision = run.precision_percent / 100.0;
+    let of_quantity = |least| estimate(&observations, least, PER_SEGMENT, precision);
     let own = mser5(&means(&reads)).in_blocks(PER_SEGMENT, reads.len());
-    let waits = run.steady == Steadiness::BandwidthAndLatency;
-    let least = if waits { own.observations } else { 0 };
-    let quantity = estimate(&observations, least, PER_SEGMENT, run.precision_percent / 100.0);
+    let alone = of_quantity(0);
+    let rest = &reads[alone.warm_up..];
+    let is_saturated = (Reads::sum(rest).count as f64) < least_reads * rest.len() as f64;
+    let waits = run.steady == Steadiness::BandwidthAndLatency && !is_saturated;
+    let quantity = if waits { of_quantity(own.observations) } else { alone };
     let reads = &reads[quantity.warm_up..];
     let latency = Reads::sum(reads).mean().map(|_| LatencyFound {
         settled: own.is_over && own.observations <= quantity.warm_up,

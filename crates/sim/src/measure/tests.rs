@@ -134,9 +134,9 @@ fn a_series_of_any_length_keeps_its_mean_and_its_segments() {
 
 /// Bandwidth and noise, and reads of which one ends each cycle: their latency rises to 1000 cycles by so many cycles.
 /// The cycle in which the run ended, and what it found.
-fn sampled(seed: u64, rise: u64, run: &RunSpec) -> (u64, Found) {
+fn sampled(seed: u64, rise: u64, run: &RunSpec, least_reads: f64) -> (u64, Found) {
     let mut random = Random::new(seed, 0);
-    let mut sampler: Sampler<Span> = Sampler::new(run, 1.0);
+    let mut sampler: Sampler<Span> = Sampler::new(run, 1.0, least_reads);
     let (mut at, mut begin, mut progress) = (0, 0, Progress::default());
     loop {
         let next = sampler.next();
@@ -159,11 +159,16 @@ fn a_run_goes_on_until_latency_has_settled_or_says_that_it_has_not() {
     let alone = RunSpec { steady: Steadiness::Bandwidth, ..run.clone() };
     let short = RunSpec { max_windows: 5, ..run.clone() };
     for seed in 0..10 {
-        let (end, found) = sampled(seed, 100_000, &run);
+        let (end, found) = sampled(seed, 100_000, &run, 0.95);
         assert!(found.converged && (200_000..=300_000).contains(&end), "{seed} {end}: {found:?}");
         assert!(found.latency.is_some_and(|latency| latency.settled && latency.half_width < 50.0));
-        for (run, cycles, is_known) in [(&alone, 40_000, true), (&short, 100_000, false)] {
-            let (end, found) = sampled(seed, 100_000, run);
+        for (run, least_reads, cycles, is_known) in [
+            (&alone, 0.0, 40_000, true),
+            (&short, 0.0, 100_000, false),
+            // An open loop that offers more.
+            (&run, 1.05, 40_000, true),
+        ] {
+            let (end, found) = sampled(seed, 100_000, run, least_reads);
             assert_eq!((end, found.converged), (cycles, is_known), "{seed}: {found:?}");
             assert!(found.quantity.converged, "{seed}: {found:?}");
             assert!(found.latency.is_some_and(|latency| !latency.settled), "{seed}: {found:?}");

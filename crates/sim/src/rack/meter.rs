@@ -12,6 +12,7 @@ use super::run::check;
 use super::zero_load::{self, zero_load_cycles};
 use crate::engine::Cycle;
 use crate::figures::Figures;
+use crate::machine::Machine;
 use crate::machine::spec::TrafficLoop;
 use crate::measure::{Histogram, Reads};
 use crate::report::{Latency, LinkLoad, Report};
@@ -35,6 +36,8 @@ pub(super) struct Measured {
     pub rack: Rack,
     pub watchdog: Watchdog,
     pub clock_ghz: f64,
+    /// Reads in a cycle that open loops offer together.
+    pub offered: Option<f64>,
 }
 
 impl Metered for Measured {
@@ -51,6 +54,10 @@ impl Metered for Measured {
         let Rack { nodes, counts, .. } = &self.rack;
         let received: u64 = nodes.iter().map(|node| node.payload_bytes).sum();
         (received + counts.served_bytes) as f64 * self.clock_ghz / nodes.len() as f64
+    }
+
+    fn offered(&self) -> Option<f64> {
+        self.offered
     }
 
     fn fresh(&mut self) -> Reads {
@@ -121,8 +128,7 @@ impl Span<'_, Tally> {
     }
 
     fn rack(&self, rack: &Rack, links: &[LinkLoad]) -> RackReport {
-        let traffic = &self.machine.traffic;
-        let offered = (traffic.r#loop == TrafficLoop::Open).then_some(traffic.offered_gbps);
+        let offered = offered_gbps(self.machine);
         let accepted = self.accepted(rack);
         let counts = self.counts();
         let served = counts.lanes[usize::from(REQUEST)].packets;
@@ -182,6 +188,12 @@ impl Span<'_, Tally> {
             arrival_wait_mean_cycles: mean(counts.arrival_wait_cycles, counts.packets),
         }
     }
+}
+
+/// GB/s that each source offers, in open loops.
+pub(super) fn offered_gbps(machine: &Machine) -> Option<f64> {
+    let traffic = &machine.traffic;
+    (traffic.r#loop == TrafficLoop::Open).then_some(traffic.offered_gbps)
 }
 
 fn mean(sum: u64, count: u64) -> f64 {

@@ -1,7 +1,7 @@
 //! Runs a rack until its bandwidth is known as precisely as the machine asks for.
 
 use super::Rack;
-use super::meter::Measured;
+use super::meter::{Measured, offered_gbps};
 use crate::machine::Machine;
 use crate::report::Report;
 use crate::run::meter::measure;
@@ -27,8 +27,15 @@ pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError>
                        there is no traffic; choose another pattern or more sources";
         return Err(RunError::Impossible(problem.to_owned()));
     }
-    let mut measured =
-        Measured { clock_ghz: machine.clock_ghz, rack, watchdog: Watchdog::new(machine, 0) };
+    let sources = rack.sources() as f64;
+    let reads =
+        |gbps| sources * gbps / machine.clock_ghz / f64::from(machine.workload.transfer_bytes);
+    let mut measured = Measured {
+        clock_ghz: machine.clock_ghz,
+        offered: offered_gbps(machine).map(reads),
+        rack,
+        watchdog: Watchdog::new(machine, 0),
+    };
     let (span, common) = measure(machine, options, 1.0, &mut measured)?;
     Ok(span.complete(common, &measured.rack))
 }

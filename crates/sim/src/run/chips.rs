@@ -38,6 +38,8 @@ pub(crate) struct Counts {
 struct Watched<'a> {
     world: &'a mut Rack,
     watchdog: Watchdog,
+    /// Reads in a cycle that its cores offer, if there is a rate.
+    offered: Option<f64>,
 }
 
 impl Metered for Watched<'_> {
@@ -49,6 +51,10 @@ impl Metered for Watched<'_> {
 
     fn amount(&mut self) -> f64 {
         lines(self.world.first())
+    }
+
+    fn offered(&self) -> Option<f64> {
+        self.offered
     }
 
     fn fresh(&mut self) -> Reads {
@@ -84,11 +90,13 @@ pub(super) fn bandwidth(
     world: &mut Rack,
 ) -> Result<Report, RunError> {
     let watchdog = Watchdog::new(machine, 0);
-    let mut watched = Watched { world, watchdog };
+    let rate = Some(machine.workload.rate).filter(|&rate| rate > 0.0);
+    let offered_per_us = rate.map(|rate| rate * cores(machine).len() as f64);
+    let offered = offered_per_us.map(|reads| reads / (machine.clock_ghz * 1e3));
+    let mut watched = Watched { world, watchdog, offered };
     let (span, common) = meter::measure(machine, options, gbps(machine, 1.0), &mut watched)?;
     let report = report(&span, common, watched.world.first());
-    let offered = (machine.workload.rate > 0.0).then(|| {
-        let reads_per_us = machine.workload.rate * cores(machine).len() as f64;
+    let offered = offered_per_us.map(|reads_per_us| {
         let saturated = report.reads_per_us < reads_per_us * COMPLETED_SHARE;
         Offered { reads_per_us, saturated }
     });

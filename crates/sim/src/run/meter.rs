@@ -60,6 +60,11 @@ pub(crate) trait Metered {
     /// Data moved since the start.
     fn amount(&mut self) -> f64;
 
+    /// Reads in a cycle that begin whether or not others complete: those of an open loop.
+    fn offered(&self) -> Option<f64> {
+        None
+    }
+
     /// Reads that have completed since the counters were last read.
     fn fresh(&mut self) -> Reads;
 
@@ -87,7 +92,8 @@ pub(crate) fn measure<'a, W: Metered>(
 ) -> Result<(Span<'a, W::Counts>, Report), RunError> {
     let began = Instant::now();
     let start = world.start();
-    let mut sampler = Sampler::new(&machine.run, unit_gbps);
+    let least_reads = world.offered().unwrap_or(0.0) * COMPLETED_SHARE;
+    let mut sampler = Sampler::new(&machine.run, unit_gbps, least_reads);
     let mut seen = Reads::default();
     loop {
         let end = sampler.next();

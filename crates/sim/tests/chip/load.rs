@@ -100,6 +100,9 @@ fn latency_grows_with_the_rate_until_reads_pile_up() {
     }
     assert!(mean_latency(&low) < mean_latency(&high));
     assert!(too_high.offered.expect("a rate").saturated);
+    // A backlog grows for ever, so that the run does not wait for its latency.
+    let settled = too_high.measured.and_then(|measured| measured.latency_settled);
+    assert!(too_high.converged && settled == Some(false), "{:?}", too_high.measured);
     assert!(mean_latency(&too_high) > 10.0 * mean_latency(&high), "the backlog counts");
     let latency = high.latency.expect("latencies");
     assert!(latency.p50_cycles <= latency.p95_cycles && latency.p95_cycles <= latency.p99_cycles);
