@@ -310,7 +310,7 @@ fn permissions_are_those_of_the_owner_and_give_no_rights_of_others() {
     assert_eq!(permissions(&path.with_file_name("new")) & 0o7777, 0o640);
 }
 
-/// What a program learns of names that lead out of its folder, and out of what it sees of the folder of libraries.
+/// Names that lead out of the program's folder, or out of the visible part of the folder of libraries, tell nothing.
 fn said_of_what_is_outside(program: &[u8], is_there: bool) -> String {
     let all = TempDir::new().expect("there is room for temporary files");
     for name in ["run", "system/lib"] {

@@ -97,7 +97,7 @@ impl Histogram {
         self.sum
     }
 
-    /// What it has counted, if that is reads in cycles.
+    /// Number and sum of the values, if these are latencies of reads.
     pub fn reads(&self) -> Reads {
         Reads { count: self.count, cycles: self.sum }
     }

@@ -17,7 +17,7 @@ use crate::space::PAGE;
 /// The longest file.
 const LONGEST: u64 = i64::MAX as u64;
 
-/// What a file in memory has. Pages that are missing are zeros.
+/// The content of a file in memory. Pages that are missing are zeros.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Content {
     pages: BTreeMap<u64, Vec<u8>>,
@@ -40,7 +40,7 @@ pub(super) struct Anonymous {
 }
 
 impl Shared {
-    /// What a thread that panics leaves of it is whole.
+    /// No thread that panics leaves the content half changed.
     fn get(&self) -> MutexGuard<'_, Content> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

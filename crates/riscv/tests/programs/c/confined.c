@@ -1,4 +1,4 @@
-// What calls say of names that lead out of the run's folder: it does not depend on what is there.
+// Calls answer names that lead out of the run's folder in the same way, whatever is there.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

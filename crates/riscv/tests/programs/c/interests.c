@@ -1,4 +1,4 @@
-// What epoll watches while descriptors are copied and closed: open files, until their last descriptor is closed.
+// epoll watches open files until their last descriptor is closed, while descriptors are copied and closed.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
