@@ -146,7 +146,8 @@ static inline int64_t window_open_card(uint64_t bytes, window_card *out)
 /*
  * Opens a connection with number `peer` of a node, for buffers in so many bytes of memory that is
  * mapped and may be written. -19 (ENODEV): the machine has no channel for them. -28 (ENOSPC): no
- * connection is left. -12 (ENOMEM), -14 (EFAULT), -22 (EINVAL).
+ * connection is left. -95 (EOPNOTSUPP): the channel does not reach borrowed memory. -12 (ENOMEM),
+ * -14 (EFAULT), -22 (EINVAL).
  */
 static inline int64_t window_open_pair(uint32_t node, uint32_t peer, const void *memory,
                                        uint64_t bytes, window_pair *out)

@@ -22,6 +22,8 @@
 
 use std::collections::VecDeque;
 
+use rackmem_abi::LINE_BYTES;
+
 use super::block::Block;
 use crate::interconnect::nic::{self, Action, CardFrame, Nic, Step};
 use crate::interconnect::nic::{
@@ -223,7 +225,8 @@ impl Card {
                 let place = self.place(frame);
                 let content = &mut self.outgoing[place].1;
                 let end = content.len().min(from + bytes as usize);
-                content[from..end].copy_from_slice(&line.to_bytes()[..end - from]);
+                let data = &line.to_bytes()[in_line(offset)..];
+                content[from..end].copy_from_slice(&data[..end - from]);
             }
             Step::Sent => self.sent = self.sent.wrapping_add(1),
             Step::Received => self.received = self.received.wrapping_add(1),
@@ -277,7 +280,7 @@ impl Card {
                 let address = self.buffers.wrapping_add(number * BUFFER_BYTES + u64::from(offset));
                 let from = offset as usize;
                 let content = self.stored.front().map_or(&[][..], |content| &content[from..]);
-                (address, Some(Block::write(0, &content[..bytes as usize])))
+                (address, Some(Block::write(in_line(offset), &content[..bytes as usize])))
             }
             Step::Received => {
                 self.stored.pop_front();
@@ -289,6 +292,11 @@ impl Card {
         };
         CardAccess { step, frame, offset, bytes, address: address & !63, write }
     }
+}
+
+/// Place in its line of a byte of a frame, which begins at a line.
+fn in_line(offset: u32) -> usize {
+    offset as usize % LINE_BYTES
 }
 
 #[cfg(test)]

@@ -64,6 +64,11 @@
 //!   because synthetic workloads move gigabytes that nobody reads.
 //! - *The LLC at the start* is filled as a long run leaves it: one half with blocks that were read for others, one half
 //!   with written ones, and those of the queues.
+//! - *Pipelines here and in [`sonuma`](crate::sonuma).* Both take their decisions from [`rackmem_rmc`]. Those of
+//!   Manycore NI (`backends`) have the stages of its Figure 4, which take fixed times, and the network on chip behind
+//!   them; Scale-Out NUMA's have everything in memory, behind a MAQ and an L1. With its sizes, an RRPP of Manycore NI
+//!   would have 32 lines under way, 157 GB/s on a chip that the paper has at 214, and a walk for each read of 1 GB.
+//!   Without MAQ, L1, TLB and tables in memory, little of one is left for the other to share.
 //! - *Run-ahead of software.* Stores leave in order through a store buffer; a load that missed reads the L1 again.
 //! - *One port for a tile, or one for each virtual network?* A router has one for its tile (`noc.sources = "shared"`).
 //!   A packet that waits there holds up those behind it, of all networks, so parts must take whatever arrives: the

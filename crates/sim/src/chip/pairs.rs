@@ -10,6 +10,8 @@
 //!
 //! - *Contents* go ahead of their packets, which take the time; they are in memory when their part leaves the link, and
 //!   the completion is there when all has been written.
+//! - *Buffers* are in the node's own memory. The channel passes by pages that have become borrowed memory since the
+//!   connection was opened, as by those that are gone.
 //! - *Descriptors* are read when the store arrives that tells of them. The channel takes the time to fetch one when its
 //!   turn comes.
 
@@ -88,6 +90,8 @@ pub struct Pairs {
 struct Around {
     nid: u16,
     entries: u32,
+    /// Addresses of the node's own memory.
+    memory_bytes: u64,
     access: Ps,
     translation: Ps,
     ends: Vec<End>,
@@ -117,6 +121,7 @@ impl Pairs {
             around: Around {
                 nid,
                 entries: spec.queue_entries,
+                memory_bytes: machine.memory.size_bytes,
                 access: ps(spec.ocm_ns),
                 translation: Clock::of_mhz(machine.extension.oci_mhz).cycles(spec.mmu_cycles),
                 ends: Vec::new(),
@@ -285,14 +290,15 @@ impl Around {
     }
 }
 
-/// Pieces of memory of the process, by physical addresses, that do not cross a line: each with its length.
-fn pieces(wires: &Wires, address: u64, bytes: u32) -> Vec<(Option<u64>, usize)> {
+/// Pieces of memory of the process that do not cross a line: each with its length and its physical address, if that is
+/// below `memory_bytes`.
+fn pieces(wires: &Wires, memory_bytes: u64, address: u64, bytes: u32) -> Vec<(Option<u64>, usize)> {
     let end = address + u64::from(bytes);
     let mut at = address;
     let mut all = Vec::new();
     while at < end {
         let length = (BLOCK_BYTES - at % BLOCK_BYTES).min(end - at);
-        let page = wires.mmu.page(at);
+        let page = wires.mmu.page(at).filter(|page| page.phys < memory_bytes);
         all.push((page.map(|page| page.phys + at % PAGE), length as usize));
         at += length;
     }
@@ -312,7 +318,7 @@ impl Host<Body> for View<'_> {
 
     fn send(&mut self, of: &Message, bytes: u32, offset: u32) {
         let from = of.buffer.map_or(0, |buffer| buffer.offset) + u64::from(offset);
-        for (phys, length) in pieces(self.wires, from, bytes) {
+        for (phys, length) in pieces(self.wires, self.around.memory_bytes, from, bytes) {
             let mut content = [0; BLOCK_BYTES as usize];
             if let (Some(phys), Some(image)) = (phys, &self.wires.image) {
                 image.read_bytes(phys, &mut content[..length]);
@@ -333,7 +339,9 @@ impl Host<Body> for View<'_> {
         if let Some(buffer) = of.buffer {
             let to = buffer.offset + u64::from(offset);
             let mut from = 0;
-            for (phys, length) in pieces(self.wires, to, part.packet.bytes) {
+            for (phys, length) in
+                pieces(self.wires, self.around.memory_bytes, to, part.packet.bytes)
+            {
                 if let (Some(phys), Some(image)) = (phys, &mut self.wires.image) {
                     Image::write_bytes(image, phys, &content[from..from + length]);
                     self.around.changed.push(phys / BLOCK_BYTES);

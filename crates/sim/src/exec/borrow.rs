@@ -40,6 +40,7 @@ const ANY: u64 = u32::MAX as u64;
 
 const EAGAIN: i64 = 11;
 const EBUSY: i64 = 16;
+const EOPNOTSUPP: i64 = 95;
 
 /// The name of a call of the driver.
 pub fn call_name(number: u64) -> Option<&'static str> {
@@ -381,10 +382,12 @@ impl Lending {
         let (_, reached) = self.card.ok_or(ENODEV)?;
         let registers = reached + self.window;
         let end = region.checked_add(bytes).filter(|_| bytes > 0).ok_or(EINVAL)?;
-        let is_mapped =
-            |at: u64| user.chip.wires.mmu.page(at).is_some_and(|page| page.permissions.write);
-        if !(region / PAGE..end.div_ceil(PAGE)).all(|number| is_mapped(number * PAGE)) {
-            return Err(EFAULT);
+        for number in region / PAGE..end.div_ceil(PAGE) {
+            let page = user.chip.wires.mmu.page(number * PAGE);
+            let page = page.filter(|page| page.permissions.write).ok_or(EFAULT)?;
+            if page.phys >= self.window {
+                return Err(EOPNOTSUPP);
+            }
         }
         let peer = EndPoint { node: (peer >> 16) as u16, connection: peer as u16 };
         if peer.node >= self.nodes || peer.node == self.nid {

@@ -114,8 +114,12 @@ pub struct Channel<B = ()> {
     refused: Option<Refused>,
     /// Parts that wait for the descriptor, or for their bursts.
     parts: VecDeque<Part<B>>,
+    /// Bytes of the message that comes: those whose write has begun, and those that are in memory.
+    begun: u32,
     written: u32,
+    /// Bursts that are being written.
     writing: u32,
+    /// Bytes of the part that is taken, whose write has not begun.
     to_write: u32,
 }
 
@@ -135,6 +139,7 @@ impl<B: Copy> Channel<B> {
             coming: None,
             refused: None,
             parts: VecDeque::new(),
+            begun: 0,
             written: 0,
             writing: 0,
             to_write: 0,
@@ -218,7 +223,7 @@ impl<B: Copy> Channel<B> {
                 return self.drop_part(&part, &coming, host);
             }
             self.to_write = part.packet.bytes;
-            host.take(&part, &coming, self.written + self.writing * self.spec.burst_bytes);
+            host.take(&part, &coming, self.begun);
         }
         self.write(host);
     }
@@ -234,7 +239,7 @@ impl<B: Copy> Channel<B> {
         let Part { connection, from: peer, bytes, .. } = part;
         let message = Message { connection, peer, bytes, buffer: met.unwrap_or(None) };
         self.coming = Some(message);
-        (self.written, self.writing, self.to_write) = (0, 0, 0);
+        (self.begun, self.written, self.writing, self.to_write) = (0, 0, 0, 0);
         host.access(Step::ReceiveDescriptor, &message, self.spec.descriptor_bytes, 0);
     }
 
@@ -255,7 +260,8 @@ impl<B: Copy> Channel<B> {
         let Some(coming) = self.coming else { return };
         while self.to_write > 0 && self.writing < self.spec.bursts {
             let bytes = self.spec.burst_bytes.min(self.to_write);
-            let offset = self.written + self.writing * self.spec.burst_bytes;
+            let offset = self.begun;
+            self.begun += bytes;
             self.to_write -= bytes;
             self.writing += 1;
             host.access(Step::Write, &coming, bytes, offset);

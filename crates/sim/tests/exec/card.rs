@@ -74,6 +74,16 @@ fn streams_come_whole_at_the_rate_of_the_wire() {
     assert_eq!(counted("0].nic.interrupts"), 0.0, "its own card is another node's");
 }
 
+/// Bursts that are parts of a line bring the bytes of their part.
+#[test]
+fn short_bursts_carry_frames_whole() {
+    for burst_bytes in ["16", "32"] {
+        let settings = [("nic.burst_bytes", burst_bytes)];
+        let text = said(&drive(2, &settings, &["--sizes=100,1500", "--rounds=2", "--frames=12"]));
+        assert!(text.contains("100 bytes") && text.contains("1500 bytes"), "{text}");
+    }
+}
+
 /// Frames of the link that are lost are sent again, so that the driver notices no more than the time.
 #[test]
 fn a_driver_over_bad_links_gets_every_frame() {

@@ -58,6 +58,16 @@ fn a_connection_reaches_its_own_memory_and_its_own_peer_only() {
     assert_eq!(said(&exchange(&[], &["--isolation"])), "PASS isolation\n");
 }
 
+/// Packets need not be whole bursts, nor bursts parts of packets.
+#[test]
+fn messages_of_any_packets_and_bursts_come_whole() {
+    for (packet_bytes, burst_bytes) in [("16", "128"), ("100", "64"), ("64", "100"), ("7", "3")] {
+        let settings = [("qpair.packet_bytes", packet_bytes), ("qpair.burst_bytes", burst_bytes)];
+        let text = said(&exchange(&settings, &["--sizes=64,1000", "--rounds=2", "--messages=4"]));
+        assert!(text.contains("1000 bytes"), "{packet_bytes} {burst_bytes}: {text}");
+    }
+}
+
 /// Frames of the link that are lost or damaged are sent again; the answer does not depend on the threads.
 #[test]
 fn messages_over_bad_links_come_whole() {
@@ -80,4 +90,12 @@ fn machines_without_queue_pairs_say_so() {
     let outcome = run(&load("tsm-sim", &[]), 2, &["tsm_qpair"]);
     let error = String::from_utf8_lossy(&outcome.nodes[0].stderr).into_owned();
     assert!(error.contains("use thunder-cores"), "{error}");
+}
+
+/// The channel goes by addresses of the node's own memory.
+#[test]
+fn buffers_in_borrowed_memory_are_refused() {
+    let outcome = exchange(&[("window.heap", "true")], &[]);
+    let error = String::from_utf8_lossy(&outcome.nodes[0].stderr).into_owned();
+    assert!(error.contains("cannot open a queue pair: Not supported"), "{error}");
 }
