@@ -75,6 +75,8 @@ struct End {
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
     step: Step,
+    /// The other node of the message.
+    peer: u16,
     bytes: u32,
 }
 
@@ -207,7 +209,8 @@ impl Pairs {
 
     /// A step of the channel is over.
     pub fn done(&mut self, done: Done, event: &mut Event<'_>) {
-        self.with(event, |channel, view| channel.done(done.step, done.bytes, view));
+        let Done { step, peer, bytes } = done;
+        self.with(event, |channel, view| channel.done(step, peer, bytes, view));
     }
 
     /// The FIFO for messages has room again.
@@ -306,10 +309,10 @@ fn pieces(wires: &Wires, memory_bytes: u64, address: u64, bytes: u32) -> Vec<(Op
 }
 
 impl Host<Body> for View<'_> {
-    fn access(&mut self, step: Step, _of: &Message, bytes: u32, _offset: u32) {
+    fn access(&mut self, step: Step, of: &Message, bytes: u32, _offset: u32) {
         let Around { access, translation, .. } = *self.around;
         let delay = if step == Step::Translation { translation } else { access };
-        self.done.push((self.now + delay, Done { step, bytes }));
+        self.done.push((self.now + delay, Done { step, peer: of.peer.node, bytes }));
     }
 
     fn has_room(&self) -> bool {

@@ -163,6 +163,9 @@ fn experiment(machine: &Machine) -> Checked {
     at_least("experiment.count", experiment.count, 1)?;
     let needs_bytes = experiment.kind != ExperimentKind::Reads;
     at_least("experiment.message_bytes", experiment.message_bytes.into(), needs_bytes.into())?;
+    require(experiment.message_bytes <= 1 << 30, "experiment.message_bytes", || {
+        format!("is {}, must be at most 1 GB: a node's memory", experiment.message_bytes)
+    })?;
     let line = machine.soc.line_bytes.into();
     at_least("experiment.footprint_bytes", experiment.footprint_bytes, line)?;
     require(experiment.footprint_bytes <= 1 << 30, "experiment.footprint_bytes", || {

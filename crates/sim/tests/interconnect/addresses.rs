@@ -3,6 +3,7 @@
 
 use rackmem_rmc::amt::Target;
 use rackmem_sim::interconnect::{Access, Op, Platform, Upcall};
+use rackmem_sim::machine::Override;
 
 use super::machine;
 
@@ -77,4 +78,15 @@ fn packets_without_a_route_are_dropped_and_counted() {
     platform.route(0, 3, None);
     assert!(load(&mut platform, 0, &[far])[0].failed);
     assert_eq!(platform.nodes[0].module.control.unroutable, 1);
+}
+
+#[test]
+fn a_message_is_no_longer_than_the_memory_of_a_node() {
+    let load = |bytes: u32| {
+        let bytes = Override::new("experiment.message_bytes", &bytes.to_string());
+        machine::load("thunder", &[Override::new("experiment.kind", "rdma"), bytes])
+    };
+    assert!(load(1 << 30).is_ok());
+    let error = load((1 << 30) + 1).expect_err("a card's registers follow");
+    assert_eq!(error.key, "experiment.message_bytes", "{error}");
 }

@@ -37,7 +37,7 @@ impl QueuePair {
     pub(super) fn done(&mut self, platform: &mut Platform, argument: u32) {
         let (node, bytes) = ((argument >> 3 & 1) as u16, argument >> 4);
         let step = Step::ALL[(argument & 7) as usize];
-        self.with(platform, node, |channel, view| channel.done(step, bytes, view));
+        self.with(platform, node, |channel, view| channel.done(step, 1 - node, bytes, view));
     }
 }
 
