@@ -468,6 +468,10 @@ impl UserMemory for AddressSpace {
         AddressSpace::protect(self, address, length, permissions)
     }
 
+    fn permissions(&self, address: u64) -> Option<Permissions> {
+        AddressSpace::permissions(self, address)
+    }
+
     fn discard(&mut self, address: u64, length: u64) {
         AddressSpace::discard(self, address, length);
     }

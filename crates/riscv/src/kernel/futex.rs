@@ -95,12 +95,22 @@ impl Kernel {
         if address % 4 != 0 {
             return Err(Errno::INVAL);
         }
-        let woken = match operation & COMMAND {
+        let command = operation & COMMAND;
+        if operation & CLOCK_REALTIME != 0 && command != WAIT_BITSET {
+            return Err(Errno::NOSYS);
+        }
+        if matches!(command, WAIT_BITSET | WAKE_BITSET) && third as u32 == 0 {
+            return Err(Errno::INVAL);
+        }
+        let woken = match command {
             WAIT => return self.wait(context, ANY, false),
             WAIT_BITSET => return self.wait(context, third as u32, true),
             WAKE => self.wake(context, address, count(value), ANY),
             WAKE_BITSET => self.wake(context, address, count(value), third as u32),
-            command @ (REQUEUE | CMP_REQUEUE) => {
+            REQUEUE | CMP_REQUEUE => {
+                if (value as i32) < 0 || (timeout as i32) < 0 || second % 4 != 0 {
+                    return Err(Errno::INVAL);
+                }
                 if command == CMP_REQUEUE && context.read_u32(address)? != third as u32 {
                     return Err(Errno::AGAIN);
                 }
@@ -128,9 +138,6 @@ impl Kernel {
         is_absolute: bool,
     ) -> Result<(u64, Effect)> {
         let [address, operation, expected, timeout, ..] = context.args();
-        if context.read_u32(address)? != expected as u32 {
-            return Err(Errno::AGAIN);
-        }
         let until_ns = match timeout {
             0 => None,
             _ => {
@@ -143,6 +150,9 @@ impl Kernel {
                 })
             }
         };
+        if context.read_u32(address)? != expected as u32 {
+            return Err(Errno::AGAIN);
+        }
         self.futexes.waiters.push(Waiter { hart: context.hart, address, bits });
         Ok((0, Effect::Sleep { until_ns }))
     }
@@ -165,6 +175,7 @@ impl Kernel {
             4 => old ^ operand,
             _ => return Err(Errno::NOSYS),
         };
+        context.memory.write(second, &new.to_le_bytes())?;
         let passes = match encoded >> 24 & 15 {
             0 => old == comparand,
             1 => old != comparand,
@@ -174,7 +185,6 @@ impl Kernel {
             5 => old >= comparand,
             _ => return Err(Errno::NOSYS),
         };
-        context.memory.write(second, &new.to_le_bytes())?;
         let mut woken = self.wake(context, address, count(value), ANY);
         if passes {
             woken += self.wake(context, second, count(value2), ANY);

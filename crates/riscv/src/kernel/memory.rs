@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::named::{Named, NamedMappings};
 use super::ranges::Ranges;
+use super::resident;
 use super::saved::{Checked, require};
 use super::{Context, Errno, Result, number};
 use crate::space::{PAGE, Permissions, TOP};
@@ -35,7 +36,7 @@ const MAP_FIXED: u64 = 0x10;
 pub(super) const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
-const MADV_DONTNEED: u64 = 4;
+pub(super) const MADV_DONTNEED: u64 = 4;
 
 /// Heap and mappings of a process.
 #[derive(Serialize, Deserialize)]
@@ -60,7 +61,7 @@ pub(super) fn permissions(protection: u64) -> Permissions {
 }
 
 /// A range of whole pages below the top of the address space.
-fn page_range(address: u64, length: u64) -> Result<(u64, u64)> {
+pub(super) fn page_range(address: u64, length: u64) -> Result<(u64, u64)> {
     if address % PAGE != 0 || length == 0 {
         return Err(Errno::INVAL);
     }
@@ -90,9 +91,12 @@ impl Memory {
             number::MPROTECT if a1 == 0 => Ok(0),
             number::MPROTECT => self.protect(a0, a1, permissions(a2), context),
             number::MADVISE => self.madvise(context),
-            // All memory is pinned.
-            number::MLOCK | number::MUNLOCK => Ok(0),
-            number::MLOCKALL | number::MUNLOCKALL => Ok(0),
+            number::MINCORE => resident::resident(self, context),
+            number::MLOCK => resident::lock(self, context, 0),
+            number::MLOCK2 => resident::lock(self, context, a2),
+            number::MUNLOCK => resident::unlock(self, context),
+            number::MLOCKALL => resident::lock_all(a0),
+            number::MUNLOCKALL => Ok(0),
             _ => return None,
         })
     }
@@ -128,11 +132,17 @@ impl Memory {
         address < STACK_TOP && !self.reserved.is_free(address, address + 1)
     }
 
+    /// Whether a part of a range of pages is reserved.
+    pub(super) fn has_reserved(&self, start: u64, end: u64) -> bool {
+        !self.reserved.is_free(start, end)
+    }
+
     /// Whether all of a range of pages is in use.
     pub(super) fn is_mapped(&self, start: u64, end: u64, context: &mut Context<'_>) -> bool {
         // Outside of mappings are programs, heaps and stacks.
         let rest = self.mappings.outside(start, end);
-        rest.iter().all(|&(from, _)| context.memory.read(from, &mut [0]).is_ok())
+        let mut pages = rest.iter().flat_map(|&(from, to)| (from..to).step_by(PAGE as usize));
+        pages.all(|page| context.memory.permissions(page).is_some())
     }
 
     /// Moves the end of the heap; returns the new end.
@@ -154,7 +164,13 @@ impl Memory {
     }
 
     fn mmap(&mut self, context: &mut Context<'_>) -> Result {
-        let protection = context.args()[2];
+        const KIND: u64 = 0xf;
+        const SHARED: u64 = 1;
+        const PRIVATE: u64 = 2;
+        let [_, _, protection, flags, ..] = context.args();
+        if !matches!(flags & KIND, SHARED | PRIVATE) {
+            return Err(Errno::INVAL);
+        }
         self.map_as(context, protection)
     }
 
@@ -298,12 +314,13 @@ impl Memory {
             self.clear(start + length, end, context)?;
             return Ok(start);
         }
+        let permissions = self.same_permissions(start, end, context).ok_or(Errno::FAULT)?;
         let new_end = start.checked_add(length).filter(|&end| end <= MAPPINGS_TOP);
         if let Some(new_end) = new_end
             && flags & FIXED == 0
             && self.mappings.is_free(end, new_end)
         {
-            return self.extend(end, new_end, context).map(|()| start);
+            return self.extend((end, new_end), permissions, context).map(|()| start);
         }
         if flags & MAY_MOVE == 0 {
             return Err(Errno::NOMEM);
@@ -316,15 +333,38 @@ impl Memory {
             return Err(Errno::INVAL);
         }
         self.clear(to, to + length, context)?;
-        self.extend(to, to + length, context)?;
-        self.copy(start, to, length.min(end - start), context)?;
+        if self.reserved.outside(start, end).is_empty() {
+            self.extend((to, to + length), Permissions::NONE, context)?;
+        } else {
+            self.extend((to, to + length), Permissions::READ_WRITE, context)?;
+            self.copy(start, to, length.min(end - start), context)?;
+            self.protect(to, length, permissions, context)?;
+        }
         self.clear(start, end, context)?;
         Ok(to)
     }
 
+    /// The permissions that all of a range has: calls on parts of several mappings fail as on Linux.
+    fn same_permissions(&self, start: u64, end: u64, context: &Context<'_>) -> Option<Permissions> {
+        let usable = self.reserved.outside(start, end);
+        let Some(&(first, _)) = usable.first() else { return Some(Permissions::NONE) };
+        let permissions = context.memory.permissions(first)?;
+        let is_whole = usable == [(start, end)] || permissions == Permissions::NONE;
+        let mut pages = usable.iter().flat_map(|&(from, to)| (from..to).step_by(PAGE as usize));
+        let is_same = pages.all(|page| context.memory.permissions(page) == Some(permissions));
+        (is_whole && is_same).then_some(permissions)
+    }
+
     /// Maps a free range.
-    fn extend(&mut self, start: u64, end: u64, context: &mut Context<'_>) -> Result<()> {
-        if !map(context, start, end, Permissions::READ_WRITE) {
+    fn extend(
+        &mut self,
+        (start, end): (u64, u64),
+        permissions: Permissions,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        if permissions == Permissions::NONE {
+            self.reserved.insert(start, end);
+        } else if !map(context, start, end, permissions) {
             return Err(Errno::NOMEM);
         }
         self.mappings.insert(start, end);
@@ -334,6 +374,7 @@ impl Memory {
     /// Copies what is not just reserved.
     fn copy(&self, from: u64, to: u64, length: u64, context: &mut Context<'_>) -> Result<()> {
         for (start, end) in self.reserved.outside(from, from + length) {
+            context.memory.protect(start, end - start, Permissions::READ_WRITE);
             let mut at = start;
             while at < end {
                 let mut bytes = vec![0; (end - at).min(CHUNK) as usize];
@@ -346,9 +387,17 @@ impl Memory {
     }
 
     fn madvise(&mut self, context: &mut Context<'_>) -> Result {
+        // Of `MADV_REMOVE` there is nothing in private memory; the rest is advice, and pages stay.
+        const KNOWN: [std::ops::RangeInclusive<u64>; 3] = [0..=4, 8..=8, 10..=25];
         let [address, length, advice, ..] = context.args();
-        if advice == MADV_DONTNEED && length > 0 {
-            let (start, end) = page_range(address, length)?;
+        if !KNOWN.iter().any(|known| known.contains(&advice)) || address % PAGE != 0 {
+            return Err(Errno::INVAL);
+        }
+        if length == 0 {
+            return Ok(0);
+        }
+        let (start, end) = page_range(address, length)?;
+        if advice == MADV_DONTNEED {
             for (from, to) in self.reserved.outside(start, end) {
                 if to - from > LARGEST {
                     return Err(Errno::NOMEM);
@@ -356,7 +405,7 @@ impl Memory {
                 context.memory.discard(from, to - from);
             }
         }
-        Ok(0)
+        if self.is_mapped(start, end, context) { Ok(0) } else { Err(Errno::NOMEM) }
     }
 }
 

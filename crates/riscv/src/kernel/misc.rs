@@ -1,5 +1,6 @@
 //! Time, random numbers, and calls with the same answer for every program.
 
+use super::threads::{PROCESS, Threads};
 use super::{Context, Effect, Errno, Result, UserMemory, number};
 use crate::hart::{Hart, abi};
 
@@ -11,23 +12,12 @@ pub(super) const EPOCH_NS: u64 = 1_577_836_800_000_000_000;
 pub(super) const TIMER_ABSTIME: u64 = 1;
 
 const NS: u64 = 1_000_000_000;
-const CLOCK_REALTIME: u64 = 0;
-const CLOCK_REALTIME_COARSE: u64 = 5;
 
 pub(super) fn call(number: u64, context: &mut Context<'_>, random: &mut u64) -> Option<Result> {
-    let [a0, a1, _, a3, ..] = context.args();
+    let [a0, a1, a2, ..] = context.args();
     Some(match number {
-        number::CLOCK_GETTIME => {
-            let time = clock(context, a0);
-            context.write_words(a1, &[time / NS, time % NS]).map(|()| 0)
-        }
-        number::CLOCK_GETRES if a1 == 0 => Ok(0),
-        number::CLOCK_GETRES => context.write_words(a1, &[0, 1]).map(|()| 0),
-        number::GETTIMEOFDAY => {
-            let time = clock(context, CLOCK_REALTIME);
-            context.write_words(a0, &[time / NS, time % NS / 1000]).map(|()| 0)
-        }
-        number::GETRANDOM => get_random(context, a0, a1, random),
+        number::GETTIMEOFDAY => time_of_day(context, a0, a1),
+        number::GETRANDOM => get_random(context, (a0, a1, a2), random),
         number::GETRUSAGE => usage(context, a0, a1),
         number::TIMES => {
             const TICK_NS: u64 = NS / 100;
@@ -35,10 +25,8 @@ pub(super) fn call(number: u64, context: &mut Context<'_>, random: &mut u64) -> 
             let written = if a0 == 0 { Ok(()) } else { context.write_words(a0, &[ticks, 0, 0, 0]) };
             written.map(|()| ticks)
         }
-        number::GETRLIMIT => limits(context, a0, a1),
         number::UNAME => uname(context, a0),
         number::SYSINFO => sysinfo(context, a0),
-        number::PRLIMIT64 => limits(context, a1, a3),
         number::GETUID | number::GETEUID | number::GETGID | number::GETEGID => {
             Ok(crate::stack::USER)
         }
@@ -61,26 +49,100 @@ fn usage(context: &mut Context<'_>, who: u64, to: u64) -> Result {
     context.write_words(to, &words).map(|()| 0)
 }
 
-fn clock(context: &mut Context<'_>, clock: u64) -> u64 {
-    let now = context.host.now_ns();
-    match clock {
-        CLOCK_REALTIME | CLOCK_REALTIME_COARSE => EPOCH_NS.saturating_add(now),
-        _ => now,
+/// What a clock shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Clock {
+    /// The calendar's time.
+    Calendar,
+    /// The time since the program has begun, which is that of all CPU time, too.
+    Elapsed,
+}
+
+impl Clock {
+    /// The clock with this number: one of Linux, or the CPU time of a thread or the process.
+    fn of(number: u64, threads: &Threads) -> Result<Clock> {
+        const PER_THREAD: i32 = 4;
+        const DESCRIPTOR: i32 = 3;
+        match number as i32 {
+            0 | 5 | 8 | 11 => Ok(Clock::Calendar),
+            1..=4 | 6 | 7 | 9 => Ok(Clock::Elapsed),
+            0.. => Err(Errno::INVAL),
+            number => {
+                let id = u64::from(!(number >> 3) as u32);
+                let is_ours = match number & PER_THREAD {
+                    0 => id == 0 || id == PROCESS,
+                    _ => id == 0 || threads.hart_of(id).is_some(),
+                };
+                let is_clock = is_ours && number & DESCRIPTOR != DESCRIPTOR;
+                if is_clock { Ok(Clock::Elapsed) } else { Err(Errno::INVAL) }
+            }
+        }
+    }
+
+    fn now(self, context: &mut Context<'_>) -> u64 {
+        let now = context.host.now_ns();
+        if self == Clock::Calendar { EPOCH_NS.saturating_add(now) } else { now }
     }
 }
 
-pub(super) fn nanosleep(
+/// `clock_gettime` and `clock_getres`.
+pub(super) fn clock_call(
+    number: u64,
     context: &mut Context<'_>,
-    request: u64,
-    is_absolute: bool,
-) -> Result<(u64, Effect)> {
+    threads: &Threads,
+) -> Option<Result> {
+    let [clock, to, ..] = context.args();
+    if !matches!(number, number::CLOCK_GETTIME | number::CLOCK_GETRES) {
+        return None;
+    }
+    Some(Clock::of(clock, threads).and_then(|clock| {
+        let time = match number {
+            number::CLOCK_GETTIME => clock.now(context),
+            _ if to == 0 => return Ok(0),
+            _ => 1,
+        };
+        context.write_words(to, &[time / NS, time % NS]).map(|()| 0)
+    }))
+}
+
+/// `gettimeofday`: the time zone is UTC.
+fn time_of_day(context: &mut Context<'_>, to: u64, zone: u64) -> Result {
+    let time = Clock::Calendar.now(context);
+    if to != 0 {
+        context.write_words(to, &[time / NS, time % NS / 1000])?;
+    }
+    if zone != 0 {
+        context.write_words(zone, &[0])?;
+    }
+    Ok(0)
+}
+
+pub(super) fn nanosleep(context: &mut Context<'_>, request: u64) -> Result<(u64, Effect)> {
     let time = context.read_time(request)?;
-    let now = context.host.now_ns();
-    let until = match is_absolute {
-        true if context.args()[0] == CLOCK_REALTIME => time.saturating_sub(EPOCH_NS),
-        true => time,
-        false => now.saturating_add(time),
-    };
+    let until = context.host.now_ns().saturating_add(time);
+    Ok((0, Effect::Sleep { until_ns: Some(until) }))
+}
+
+pub(super) fn clock_nanosleep(
+    context: &mut Context<'_>,
+    threads: &Threads,
+) -> Result<(u64, Effect)> {
+    const THREAD_CPU_TIME: i32 = 3;
+    const RAW: i32 = 4;
+    const COARSE: [i32; 2] = [5, 6];
+    const ALARMS: [i32; 2] = [8, 9];
+    let [number, flags, request, ..] = context.args();
+    let clock = Clock::of(number, threads)?;
+    let number = number as i32;
+    let has_timers = !COARSE.contains(&number) && !ALARMS.contains(&number);
+    if number == THREAD_CPU_TIME || number == RAW || !has_timers {
+        return Err(Errno::OPNOTSUPP);
+    }
+    if flags & TIMER_ABSTIME == 0 {
+        return nanosleep(context, request);
+    }
+    let time = context.read_time(request)?;
+    let until = if clock == Clock::Calendar { time.saturating_sub(EPOCH_NS) } else { time };
     Ok((0, Effect::Sleep { until_ns: Some(until) }))
 }
 
@@ -101,8 +163,18 @@ pub(super) fn write_rest(state: &Hart, memory: &mut dyn UserMemory, rest_ns: u64
 }
 
 /// Random bytes for a program, the same in every run.
-fn get_random(context: &mut Context<'_>, to: u64, length: u64, state: &mut u64) -> Result {
+fn get_random(
+    context: &mut Context<'_>,
+    (to, length, flags): (u64, u64, u64),
+    state: &mut u64,
+) -> Result {
     const MOST: u64 = 1 << 20;
+    const RANDOM: u64 = 2;
+    const INSECURE: u64 = 4;
+    const ALL: u64 = 7;
+    if flags & !ALL != 0 || flags & (RANDOM | INSECURE) == RANDOM | INSECURE {
+        return Err(Errno::INVAL);
+    }
     let length = length.min(MOST);
     let mut bytes = vec![0; length as usize];
     fill_random(state, &mut bytes);
@@ -157,21 +229,5 @@ fn sysinfo(context: &mut Context<'_>, to: u64) -> Result {
             bytes_per_unit,
         ],
     )?;
-    Ok(0)
-}
-
-/// `prlimit64`: asks for limits; setting them does nothing.
-fn limits(context: &mut Context<'_>, resource: u64, to: u64) -> Result {
-    const STACK: u64 = 3;
-    const FILES: u64 = 7;
-    let limit = match resource {
-        STACK => 8 << 20,
-        FILES => 1024,
-        0..16 => u64::MAX,
-        _ => return Err(Errno::INVAL),
-    };
-    if to != 0 {
-        context.write_words(to, &[limit, limit])?;
-    }
     Ok(0)
 }

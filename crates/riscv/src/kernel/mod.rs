@@ -15,13 +15,17 @@
 mod errno;
 mod files;
 mod futex;
+mod limits;
 mod memory;
 mod misc;
 mod named;
 pub mod network;
 mod number;
 mod ranges;
+mod resident;
+mod robust;
 mod saved;
+mod scheduling;
 mod services;
 mod shared;
 mod signals;
@@ -47,6 +51,7 @@ pub use waiting::{Caused, Interrupted};
 use crate::hart::{Hart, abi};
 use files::{Files, Held};
 use futex::Futexes;
+use limits::Limits;
 use memory::Memory;
 use shared::Shared;
 use signals::{Info, Signals, To};
@@ -129,6 +134,8 @@ pub struct Kernel {
     futexes: Futexes,
     signals: Signals,
     timers: Timers,
+    #[serde(default)]
+    limits: Limits,
     /// The time of the last call, or of the last timer.
     now_ns: u64,
     /// Harts that sleep in a call.
@@ -152,6 +159,7 @@ impl Kernel {
             futexes: Futexes::default(),
             signals: Signals::new(),
             timers: Timers::default(),
+            limits: Limits::default(),
             now_ns: 0,
             sleepers: BTreeMap::new(),
             partly: BTreeMap::new(),
@@ -268,11 +276,8 @@ impl Kernel {
             number::CLONE3 => self.clone_thread_3(context),
             number::FUTEX => self.futex(context),
             number::SCHED_YIELD => Ok((0, Effect::Yield)),
-            number::NANOSLEEP => misc::nanosleep(context, a0, false),
-            number::CLOCK_NANOSLEEP => {
-                let [_, flags, request, ..] = context.args();
-                misc::nanosleep(context, request, flags & misc::TIMER_ABSTIME != 0)
-            }
+            number::NANOSLEEP => misc::nanosleep(context, a0),
+            number::CLOCK_NANOSLEEP => misc::clock_nanosleep(context, &self.threads),
             number::KILL
             | number::TKILL
             | number::TGKILL
@@ -299,7 +304,13 @@ impl Kernel {
         if let Some(result) = self.file_call(number, context) {
             return result;
         }
-        if let Some(result) = self.threads.call(number, context) {
+        if let Some(result) = self.threads.call(number, context, &self.program) {
+            return result;
+        }
+        if let Some(result) = self.limit_call(number, context) {
+            return result;
+        }
+        if let Some(result) = misc::clock_call(number, context, &self.threads) {
             return result;
         }
         if let Some(result) = misc::call(number, context, &mut self.files.random) {
@@ -342,8 +353,12 @@ impl Kernel {
                 return Some(Err(errno));
             }
         }
-        let process =
-            Process { program: &self.program, memory: &self.memory, threads: self.threads.count() };
+        let process = Process {
+            program: &self.program,
+            memory: &self.memory,
+            name: self.threads.name().unwrap_or_else(|| synthetic::comm(&self.program)),
+            threads: self.threads.count(),
+        };
         let result = self.files.call(number, context, &process)?;
         if let Ok(count) = result
             && number != number::FTRUNCATE

@@ -251,6 +251,9 @@ pub trait UserMemory {
     /// Changes permissions; `false` if not all of it is mapped.
     fn protect(&mut self, address: u64, length: u64, permissions: Permissions) -> bool;
 
+    /// The permissions of the page at `address`, `None` if it is not mapped.
+    fn permissions(&self, address: u64) -> Option<Permissions>;
+
     /// Makes mapped pages read as zeros.
     fn discard(&mut self, address: u64, length: u64);
 

@@ -280,7 +280,11 @@ impl Kernel {
             number::MUNMAP | number::MPROTECT if start % PAGE == 0 => {}
             number::MMAP => return self.leave_mappings(context).err().map(Err),
             // Pages that are discarded are read from the file again, which changes nothing.
-            number::MADVISE if !self.shared.within(start, end).is_empty() => return Some(Ok(0)),
+            number::MADVISE
+                if last == memory::MADV_DONTNEED && !self.shared.within(start, end).is_empty() =>
+            {
+                return Some(Ok(0));
+            }
             number::MREMAP => {
                 let written = self.write_back_target(context);
                 return written.err().map(Err).or_else(|| self.move_mapping(context));

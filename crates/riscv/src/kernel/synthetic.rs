@@ -28,12 +28,15 @@ pub struct Program {
 pub(super) struct Process<'a> {
     pub program: &'a Program,
     pub memory: &'a Memory,
+    /// That of the first thread.
+    pub name: String,
     pub threads: usize,
 }
 
 /// The process on its machine.
 pub(super) struct Facts<'a> {
     program: &'a Program,
+    name: String,
     /// Ranges of the address space that are in use, and their names.
     maps: Vec<(u64, u64, &'a str)>,
     threads: usize,
@@ -56,6 +59,7 @@ impl<'a> Facts<'a> {
             descriptors,
             current,
             program: process.program,
+            name: process.name.clone(),
             maps: process.memory.maps(),
             threads: process.threads,
             now_ns: host.now_ns(),
@@ -173,13 +177,13 @@ fn own(name: &str, facts: &Facts<'_>) -> Option<Made> {
         "cwd" => Some(Made::Link(facts.current.to_owned())),
         "cmdline" => zero_ended(args),
         "environ" => zero_ended(env),
-        "comm" => text(format!("{}\n", comm(facts.program))),
+        "comm" => text(format!("{}\n", facts.name)),
         "maps" => text(maps(facts)),
         "stat" => {
             let zeros = " 0".repeat(8);
             text(format!(
                 "1000 ({}) R 1 1000 1000 0 -1 4194304{zeros} 20 0 {} 0 0 {} {pages}\n",
-                comm(facts.program),
+                facts.name,
                 facts.threads,
                 pages * PAGE
             ))
@@ -189,7 +193,7 @@ fn own(name: &str, facts: &Facts<'_>) -> Option<Made> {
             "Name:\t{}\nState:\tR (running)\nTgid:\t1000\nPid:\t1000\nPPid:\t1\n\
              Uid:\t1000\t1000\t1000\t1000\nGid:\t1000\t1000\t1000\t1000\n\
              VmSize:\t{kib} kB\nVmRSS:\t{kib} kB\nThreads:\t{}\nCpus_allowed_list:\t{}\n",
-            comm(facts.program),
+            facts.name,
             facts.threads,
             range(facts.harts),
             kib = pages * PAGE / 1024,

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::saved::{Checked, require};
-use super::{Context, Effect, Errno, Kernel, Result, number};
+use super::scheduling::Priorities;
+use super::{Context, Effect, Errno, Kernel, Program, Result, number, robust, synthetic};
 use crate::hart::abi;
 
 /// The process, and its first thread.
@@ -20,11 +21,24 @@ const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 pub(super) const MAX_THREADS: usize = 1024;
 
 /// A thread that runs or sleeps on a hart.
-#[derive(Serialize, Deserialize)]
-struct Thread {
-    id: u64,
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Thread {
+    pub(super) id: u64,
     /// Address of the futex that becomes zero, and whose waiter wakes, at the end of the thread; 0 for none.
     clear_at_exit: u64,
+    /// Address of the head of its list of robust mutexes; 0 for none.
+    #[serde(default)]
+    robust_list: u64,
+    #[serde(default)]
+    pub(super) traits: Traits,
+}
+
+/// Properties that a thread has from the one that has made it.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+pub(super) struct Traits {
+    /// Ends with zeros; all are zero if the thread has the name of the program.
+    pub name: [u8; 16],
+    pub priorities: Priorities,
 }
 
 /// Arguments of `clone`.
@@ -46,7 +60,8 @@ pub(super) struct Threads {
 
 impl Threads {
     pub(super) fn new() -> Threads {
-        Threads { on: vec![Some(Thread { id: PROCESS, clear_at_exit: 0 })], last_id: PROCESS }
+        let first = Thread { id: PROCESS, ..Thread::default() };
+        Threads { on: vec![Some(first)], last_id: PROCESS }
     }
 
     /// Checks what was read.
@@ -86,11 +101,49 @@ impl Threads {
         Some(self.on.get(hart)?.as_ref()?.id)
     }
 
-    pub(super) fn call(&mut self, number: u64, context: &mut Context<'_>) -> Option<Result> {
-        let [a0, a1, a2, ..] = context.args();
+    /// The thread on a hart.
+    fn on_hart(&mut self, hart: usize) -> Option<&mut Thread> {
+        self.on.get_mut(hart)?.as_mut()
+    }
+
+    /// The thread with this number, of which 0 stands for the one on `hart`.
+    pub(super) fn find(&mut self, hart: usize, id: u64) -> Result<&mut Thread> {
+        let id = id as u32;
+        let hart = if id == 0 { Some(hart) } else { self.hart_of(id.into()) };
+        hart.and_then(|hart| self.on_hart(hart)).ok_or(Errno::SRCH)
+    }
+
+    /// All threads.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Thread> {
+        self.on.iter().flatten()
+    }
+
+    /// The same to change them.
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Thread> {
+        self.on.iter_mut().flatten()
+    }
+
+    /// The name that the first thread has been given, if one has been.
+    pub(super) fn name(&self) -> Option<String> {
+        let first = self.all().find(|thread| thread.id == PROCESS)?;
+        let name = first.traits.name;
+        let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+        (length > 0).then(|| String::from_utf8_lossy(&name[..length]).into_owned())
+    }
+
+    pub(super) fn call(
+        &mut self,
+        number: u64,
+        context: &mut Context<'_>,
+        program: &Program,
+    ) -> Option<Result> {
+        if let Some(result) = self.scheduling_call(number, context) {
+            return Some(result);
+        }
+        let [a0, a1, ..] = context.args();
         Some(match number {
             number::SET_TID_ADDRESS => {
-                if let Some(Some(thread)) = self.on.get_mut(context.hart) {
+                if let Some(thread) = self.on_hart(context.hart) {
                     thread.clear_at_exit = a0;
                 }
                 Ok(self.id_on(context.hart).unwrap_or(PROCESS))
@@ -98,21 +151,10 @@ impl Threads {
             number::GETTID => Ok(self.id_on(context.hart).unwrap_or(PROCESS)),
             number::GETPID => Ok(PROCESS),
             number::GETPPID => Ok(1),
-            number::SET_ROBUST_LIST => Ok(0),
+            number::SET_ROBUST_LIST => self.set_robust_list(context.hart, a0, a1),
+            number::GET_ROBUST_LIST => self.robust_list(context),
             number::GETPGID | number::GETSID => Ok(PROCESS),
-            number::PRCTL => prctl(context, a0, a1),
-            number::GETPRIORITY | number::SETPRIORITY => Ok(0),
-            number::SCHED_GETSCHEDULER => self.scheduled(a0),
-            number::SCHED_GETPARAM | number::SCHED_SETPARAM if a1 == 0 => Err(Errno::INVAL),
-            number::SCHED_GETPARAM => self
-                .scheduled(a0)
-                .and_then(|_| context.memory.write(a1, &[0; 4]).map(|()| 0).map_err(Errno::from)),
-            number::SCHED_SETSCHEDULER if a2 == 0 => Err(Errno::INVAL),
-            number::SCHED_SETSCHEDULER | number::SCHED_SETPARAM => self.scheduled(a0),
-            number::SCHED_GET_PRIORITY_MAX => Ok(if matches!(a0, 1 | 2) { 99 } else { 0 }),
-            number::SCHED_GET_PRIORITY_MIN => Ok(if matches!(a0, 1 | 2) { 1 } else { 0 }),
-            number::SCHED_SETAFFINITY => Ok(0),
-            number::SCHED_GETAFFINITY => affinity(context, a1, a2),
+            number::PRCTL => self.control(context, program),
             number::GETCPU => {
                 let hart = ((context.hart % context.host.harts()) as u32).to_le_bytes();
                 let write = |memory: &mut dyn super::UserMemory, to, bytes: &[u8]| {
@@ -127,12 +169,49 @@ impl Threads {
         })
     }
 
-    /// The policy of a thread, of which there is one: `SCHED_OTHER`. 0 stands for the caller.
-    fn scheduled(&self, id: u64) -> Result {
-        match id as i32 {
-            ..0 => Err(Errno::INVAL),
-            0 => Ok(0),
-            _ => self.hart_of(u64::from(id as u32)).map(|_| 0).ok_or(Errno::SRCH),
+    fn set_robust_list(&mut self, hart: usize, head: u64, size: u64) -> Result {
+        if size != robust::HEAD_BYTES {
+            return Err(Errno::INVAL);
+        }
+        self.find(hart, 0)?.robust_list = head;
+        Ok(0)
+    }
+
+    /// `get_robust_list`.
+    fn robust_list(&mut self, context: &mut Context<'_>) -> Result {
+        let [id, to_head, to_size, ..] = context.args();
+        let head = self.find(context.hart, id)?.robust_list;
+        context.write_words(to_size, &[robust::HEAD_BYTES])?;
+        context.write_words(to_head, &[head])?;
+        Ok(0)
+    }
+
+    /// `prctl`: names of threads, and properties that all processes have.
+    fn control(&mut self, context: &mut Context<'_>, program: &Program) -> Result {
+        const SET_DEATH_SIGNAL: u64 = 1;
+        const GET_DUMPABLE: u64 = 3;
+        const SET_DUMPABLE: u64 = 4;
+        const SET_NAME: u64 = 15;
+        const GET_NAME: u64 = 16;
+        const GET_NO_NEW_PRIVILEGES: u64 = 39;
+        let [option, argument, ..] = context.args();
+        match option {
+            SET_NAME => {
+                let name = read_name(context, argument)?;
+                self.find(context.hart, 0)?.traits.name = name;
+                Ok(0)
+            }
+            GET_NAME => {
+                let mut name = self.find(context.hart, 0)?.traits.name;
+                if name[0] == 0 {
+                    name = short_name(synthetic::comm(program).as_bytes());
+                }
+                context.memory.write(argument, &name)?;
+                Ok(0)
+            }
+            GET_DUMPABLE => Ok(1),
+            SET_DEATH_SIGNAL | SET_DUMPABLE | GET_NO_NEW_PRIVILEGES => Ok(0),
+            _ => Err(Errno::INVAL),
         }
     }
 
@@ -151,39 +230,26 @@ impl Threads {
     }
 }
 
-/// `prctl`: names of threads, and what a process without others always is.
-fn prctl(context: &mut Context<'_>, option: u64, argument: u64) -> Result {
-    const SET_DEATH_SIGNAL: u64 = 1;
-    const GET_DUMPABLE: u64 = 3;
-    const SET_DUMPABLE: u64 = 4;
-    const SET_NAME: u64 = 15;
-    const GET_NAME: u64 = 16;
-    const GET_NO_NEW_PRIVILEGES: u64 = 39;
-    match option {
-        // Names of threads are for people who look at the process from outside.
-        SET_NAME => context.read_string(argument).map(|_| 0),
-        GET_NAME => context.write_words(argument, &[0, 0]).map(|()| 0),
-        GET_DUMPABLE => Ok(1),
-        SET_DEATH_SIGNAL | SET_DUMPABLE | GET_NO_NEW_PRIVILEGES => Ok(0),
-        _ => Err(Errno::INVAL),
-    }
+/// A name as threads have it: 15 bytes at most, and zeros behind it.
+fn short_name(name: &[u8]) -> [u8; 16] {
+    let mut short = [0; 16];
+    let length = name.len().min(short.len() - 1);
+    short[..length].copy_from_slice(&name[..length]);
+    short
 }
 
-/// One bit per hart; returns the bytes that were written.
-fn affinity(context: &mut Context<'_>, size: u64, to: u64) -> Result {
-    let harts = context.host.harts();
-    let words: Vec<u64> = (0..harts.div_ceil(64))
-        .map(|word| match harts - word * 64 {
-            64.. => u64::MAX,
-            rest => (1 << rest) - 1,
-        })
-        .collect();
-    let bytes = words.len() as u64 * 8;
-    if size < bytes || size % 8 != 0 {
-        return Err(Errno::INVAL);
+/// The beginning of a string that ends with a zero.
+fn read_name(context: &mut Context<'_>, address: u64) -> Result<[u8; 16]> {
+    let mut name = [0; 16];
+    for (offset, place) in (0..15).zip(&mut name) {
+        let mut byte = [0];
+        context.memory.read(address.wrapping_add(offset), &mut byte)?;
+        if byte[0] == 0 {
+            break;
+        }
+        *place = byte[0];
     }
-    context.write_words(to, &words)?;
-    Ok(bytes)
+    Ok(name)
 }
 
 impl Kernel {
@@ -234,7 +300,8 @@ impl Kernel {
             }
         }
         let clear_at_exit = if flags & CLONE_CHILD_CLEARTID != 0 { child_tid } else { 0 };
-        self.threads.start(hart, Thread { id, clear_at_exit });
+        let traits = self.threads.find(context.hart, 0)?.traits;
+        self.threads.start(hart, Thread { id, clear_at_exit, robust_list: 0, traits });
         self.signals.start(hart, context.hart);
         let mut state = Box::new(context.state.clone());
         state.x[abi::A0] = 0;
@@ -251,7 +318,9 @@ impl Kernel {
     pub(super) fn exit_thread(&mut self, context: &mut Context<'_>) -> Result<(u64, Effect)> {
         let code = context.args()[0];
         let thread = self.threads.on.get_mut(context.hart).and_then(Option::take);
-        let address = thread.map_or(0, |thread| thread.clear_at_exit);
+        let thread = thread.unwrap_or_default();
+        self.release_robust(context, thread.id, thread.robust_list);
+        let address = thread.clear_at_exit;
         // As in Linux it does not matter if the address is bad by now.
         if address != 0 && context.memory.write(address, &[0; 4]).is_ok() {
             context.woken.extend(self.futexes.wake(address, 1, u32::MAX));

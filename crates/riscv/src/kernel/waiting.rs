@@ -54,17 +54,25 @@ impl Context<'_> {
     }
 }
 
-/// Calls with a mask of signals for their time: the address of the mask.
+/// Calls with a mask of signals for their time: the mask.
 fn call_mask(number: u64, context: &mut Context<'_>) -> Result<Option<u64>> {
+    const BYTES: u64 = 8;
     let args = context.args();
-    let at = match number {
-        number::PPOLL => args[3],
-        number::EPOLL_PWAIT | number::EPOLL_PWAIT2 => args[4],
-        number::RT_SIGSUSPEND => args[0],
-        number::PSELECT6 if args[5] != 0 => context.read_u64(args[5])?,
-        _ => 0,
+    let (at, size) = match number {
+        number::PPOLL => (args[3], args[4]),
+        number::EPOLL_PWAIT | number::EPOLL_PWAIT2 => (args[4], args[5]),
+        number::RT_SIGSUSPEND if args[1] != BYTES => return Err(Errno::INVAL),
+        number::RT_SIGSUSPEND => return context.read_u64(args[0]).map(Some),
+        number::PSELECT6 if args[5] != 0 => {
+            (context.read_u64(args[5])?, context.read_u64(args[5].wrapping_add(BYTES))?)
+        }
+        _ => (0, 0),
     };
-    if at == 0 { Ok(None) } else { context.read_u64(at).map(Some) }
+    match at {
+        0 => Ok(None),
+        _ if size != BYTES => Err(Errno::INVAL),
+        _ => context.read_u64(at).map(Some),
+    }
 }
 
 /// Whether a call that a signal has interrupted may begin again.
@@ -227,6 +235,7 @@ impl Kernel {
             Caused::Breakpoint => (SIGTRAP, 1, state.pc),
             Caused::Fault(fault) => {
                 let (signal, code) = match fault.cause {
+                    Cause::Unmapped if self.memory.is_reserved(fault.address) => (SIGSEGV, 2),
                     Cause::Unmapped => (SIGSEGV, 1),
                     Cause::Forbidden => (SIGSEGV, 2),
                     Cause::Misaligned => (SIGBUS, 1),

@@ -150,6 +150,34 @@ fn nodes() {
 }
 
 #[test]
+fn properties_of_threads_and_processes_are_those_in_qemu() {
+    prints_the_same("properties", &[]);
+}
+
+#[test]
+fn pages_keep_their_permissions_and_faults_name_them() {
+    prints_the_same("pages", &[]);
+}
+
+#[test]
+fn wrong_arguments_have_the_errors_and_effects_that_they_have_in_qemu() {
+    prints_the_same("arguments", &[]);
+}
+
+#[test]
+fn mutexes_of_threads_that_end_are_released() {
+    // QEMU has no robust mutexes.
+    for (command, flags) in compilers() {
+        let folder = TempDir::new().expect("there is room for temporary files");
+        let program = compile(folder.path(), &command, &flags, "robust");
+        let ours = by_us(&program, &[]);
+        let text = String::from_utf8_lossy(&ours.stdout);
+        let expected = "waited 1\nunlocked 0\nnot waited 1\nunlocked 0\nnot recovered 1\nsize -1\n";
+        assert_eq!(text, expected, "{command} {flags:?}");
+    }
+}
+
+#[test]
 fn mapped() {
     prints_the_same("mapped", &[]);
     // A mapping that the program leaves is in the file at its end, whichever end that is.

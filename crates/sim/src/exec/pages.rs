@@ -361,6 +361,10 @@ impl UserMemory for User<'_> {
         self.pages.protect(self.chip, address, length, permissions)
     }
 
+    fn permissions(&self, address: u64) -> Option<Permissions> {
+        self.chip.wires.mmu.page(address).map(|page| page.permissions)
+    }
+
     fn discard(&mut self, address: u64, length: u64) {
         self.pages.discard(self.chip, address, length);
     }

@@ -75,6 +75,11 @@ impl Files {
         Files { table: Table::default(), current, mask: 0o022, random: seed }
     }
 
+    /// Descriptors are below `most` from now on.
+    pub(super) fn limit_descriptors(&mut self, most: u64) {
+        self.table.limit = Some(usize::try_from(most).unwrap_or(usize::MAX));
+    }
+
     /// Checks what was read.
     pub(super) fn check(&self) -> Checked {
         self.table.check().map_err(|wrong| format!("files.table.{wrong}"))
@@ -194,7 +199,7 @@ impl Files {
             number::DUP => self.table.duplicate(a0, 0),
             number::DUP3 => self.ending(context, a1, |table| table.replace(a0, a1, a2)),
             number::IOCTL => self.device_control(context),
-            number::FCNTL => self.control(a0, a1, a2),
+            number::FCNTL => self.control(context, a0, a1, a2),
             _ => return None,
         })
     }
@@ -247,7 +252,14 @@ impl Files {
     fn device_control(&mut self, context: &mut Context<'_>) -> Result {
         const FIONREAD: u32 = 0x541b;
         const FIONBIO: u32 = 0x5421;
+        const FIONCLEX: u32 = 0x5450;
+        const FIOCLEX: u32 = 0x5451;
         let [descriptor, command, argument, ..] = context.args();
+        if matches!(command as u32, FIOCLEX | FIONCLEX) {
+            self.table.content_number(descriptor)?;
+            self.table.slot(descriptor)?.close_on_exec = command as u32 == FIOCLEX;
+            return Ok(0);
+        }
         let file = self.table.file(descriptor)?;
         match (command as u32, &file.open) {
             (FIONBIO, _) => {
@@ -267,14 +279,22 @@ impl Files {
         Ok(0)
     }
 
-    /// `fcntl`.
-    fn control(&mut self, descriptor: u64, command: u64, argument: u64) -> Result {
+    /// `fcntl`, without locks.
+    fn control(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        command: u64,
+        argument: u64,
+    ) -> Result {
         const DUPFD: u64 = 0;
         const GETFD: u64 = 1;
         const SETFD: u64 = 2;
         const GETFL: u64 = 3;
         const SETFL: u64 = 4;
         const DUPFD_CLOEXEC: u64 = 1030;
+        const SET_PIPE_SIZE: u64 = 1031;
+        const GET_PIPE_SIZE: u64 = 1032;
         self.table.slot(descriptor)?;
         match command {
             DUPFD | DUPFD_CLOEXEC => {
@@ -299,7 +319,20 @@ impl Files {
                 }
                 Ok(0)
             }
+            GET_PIPE_SIZE => Ok(self.pipe_of(descriptor)?.capacity() as u64),
+            SET_PIPE_SIZE => {
+                context.has_changed = true;
+                self.pipe_of(descriptor)?.resize(argument)
+            }
             _ => self.table.get(descriptor).and(Err(Errno::INVAL)),
+        }
+    }
+
+    /// The pipe that a descriptor stands for.
+    fn pipe_of(&mut self, descriptor: u64) -> Result<&mut pipes::Pipe> {
+        match *self.table.get(descriptor)? {
+            Open::Pipe(number) => self.table.pipe(number),
+            _ => Err(Errno::BADF),
         }
     }
 }

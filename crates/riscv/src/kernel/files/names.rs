@@ -254,6 +254,9 @@ impl Files {
         if number == number::RENAMEAT2 && a4 & !NOREPLACE != 0 {
             return Err(Errno::INVAL);
         }
+        if number == number::UNLINKAT && u64::from(a2 as u32) & !AT_REMOVEDIR != 0 {
+            return Err(Errno::INVAL);
+        }
         let name = self.name(context, a0, a1)?;
         let to = match number {
             number::RENAMEAT2 => self.name(context, a2, a3)?,

@@ -15,6 +15,9 @@ use crate::kernel::{Kind, Status};
 /// Bytes that a pipe holds before its writers wait.
 const CAPACITY: usize = 1 << 16;
 
+/// Bytes that a program may have a pipe hold.
+const LARGEST: usize = 1 << 20;
+
 /// Bytes that are written at once or not at all (`PIPE_BUF`).
 const ATOMIC: usize = 4096;
 
@@ -22,6 +25,9 @@ const ATOMIC: usize = 4096;
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Pipe {
     bytes: VecDeque<u8>,
+    /// Its capacity, if the program has chosen one.
+    #[serde(default)]
+    resized: Option<usize>,
     /// One with a name is.
     pub fifo: Option<Fifo>,
 }
@@ -42,9 +48,31 @@ impl Pipe {
         self.fifo.as_ref().is_some_and(|fifo| fifo.is_opened(way))
     }
 
+    /// Bytes that it holds before its writers wait.
+    pub(super) fn capacity(&self) -> usize {
+        self.resized.unwrap_or(CAPACITY)
+    }
+
+    /// Has it hold about so many bytes; returns how many these are: as on Linux a power of two, from a page on.
+    pub(super) fn resize(&mut self, bytes: u64) -> Result {
+        let bytes = bytes as u32;
+        if bytes > 1 << 31 {
+            return Err(Errno::INVAL);
+        }
+        let capacity = (bytes as usize).next_power_of_two().max(ATOMIC);
+        if capacity > LARGEST {
+            return Err(Errno::PERM);
+        }
+        if capacity < self.bytes.len() {
+            return Err(Errno::BUSY);
+        }
+        self.resized = Some(capacity);
+        Ok(capacity as u64)
+    }
+
     /// Bytes that it takes before its writers wait.
     pub(super) fn room(&self) -> usize {
-        CAPACITY.saturating_sub(self.bytes.len())
+        self.capacity().saturating_sub(self.bytes.len())
     }
 
     /// Bytes that wait to be read.
@@ -67,7 +95,7 @@ impl Pipe {
     }
 
     pub(super) fn is_writable(&self) -> bool {
-        self.bytes.len() + ATOMIC <= CAPACITY
+        self.bytes.len() + ATOMIC <= self.capacity()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Waiting for several files at once: `ppoll` and `pselect6`.
 
-use super::table::{Open, OpenFile};
+use super::table::{MOST_FILES, Open, OpenFile};
 use super::{Context, Errno, Files, Result, Way};
 
 pub(super) const IN: u32 = 1;
@@ -11,9 +11,6 @@ const NVAL: u32 = 0x20;
 pub(super) const NORMAL_IN: u32 = 0x40;
 pub(super) const NORMAL_OUT: u32 = 0x100;
 pub(super) const READ_HUP: u32 = 0x2000;
-
-/// Descriptors of one call, at most.
-const MOST: u64 = 1024;
 
 impl Files {
     /// Events of an open file that are there now.
@@ -62,7 +59,9 @@ impl Files {
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Result {
         const BYTES: u64 = 8;
         let [list, count, timeout, ..] = context.args();
-        if count > MOST {
+        let timeout = context.read_timeout(timeout)?;
+        let count = u64::from(count as u32);
+        if count > self.table.most() as u64 {
             return Err(Errno::INVAL);
         }
         let places = (0..count).map(|index| list.wrapping_add(BYTES * index));
@@ -84,7 +83,7 @@ impl Files {
             context.memory.write(at.wrapping_add(6), &(events as u16).to_le_bytes())?;
         }
         match events.iter().filter(|&&events| events != 0).count() {
-            0 => context.wait_for(timeout),
+            0 => context.wait_ns(timeout),
             ready => Ok(ready as u64),
         }
     }
@@ -92,9 +91,12 @@ impl Files {
     /// `pselect6`.
     pub(super) fn select(&mut self, context: &mut Context<'_>) -> Result {
         let [count, sets @ .., timeout, _] = context.args();
-        if count > MOST {
+        let timeout = context.read_timeout(timeout)?;
+        if (count as i32) < 0 {
             return Err(Errno::INVAL);
         }
+        // There are no descriptors above.
+        let count = u64::from(count as u32).min(MOST_FILES as u64);
         let bytes = count.div_ceil(64) * 8;
         let mut asked = Vec::new();
         for (set, wanted) in sets.into_iter().zip([IN | HUP | ERR, OUT | ERR, 0]) {
@@ -115,7 +117,7 @@ impl Files {
             }
         }
         // Sets keep what is wanted until the call is over.
-        let outcome = if ready > 0 { ready } else { context.wait_for(timeout)? };
+        let outcome = if ready > 0 { ready } else { context.wait_ns(timeout)? };
         for (set, _, bits) in results {
             context.memory.write(set, &bits)?;
         }
@@ -132,6 +134,10 @@ impl Files {
         bits: &mut [u8],
     ) -> Result {
         let mut ready = 0;
+        // What the program has behind the last one is not asked for.
+        for descriptor in count..8 * bits.len() as u32 {
+            bits[(descriptor / 8) as usize] &= !(1 << (descriptor % 8));
+        }
         for descriptor in 0..count {
             let (byte, bit) = ((descriptor / 8) as usize, 1u8 << (descriptor % 8));
             if bits[byte] & bit == 0 {
@@ -172,8 +178,13 @@ impl Context<'_> {
 
     /// Nothing is ready: waits until something is, or for the time at an address, of which 0 is none.
     pub(in crate::kernel) fn wait_for(&mut self, timeout: u64) -> Result {
-        let timeout = if timeout == 0 { None } else { Some(self.read_time(timeout)?) };
+        let timeout = self.read_timeout(timeout)?;
         self.wait_ns(timeout)
+    }
+
+    /// The time at an address, of which 0 is none.
+    fn read_timeout(&mut self, timeout: u64) -> Result<Option<u64>> {
+        if timeout == 0 { Ok(None) } else { self.read_time(timeout).map(Some) }
     }
 
     /// The same for so many nanoseconds; for ever with `None`.

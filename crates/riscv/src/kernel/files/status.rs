@@ -14,7 +14,9 @@ use crate::kernel::{Change, Kind, Status};
 use crate::stack::USER;
 
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
+const AT_NO_AUTOMOUNT: u64 = 0x800;
 pub(super) const AT_EMPTY_PATH: u64 = 0x1000;
+const AT_STATX_SYNC_TYPE: u64 = 0x6000;
 
 /// The bits of a mode that are not its type.
 const PERMISSIONS: u32 = 0o7777;
@@ -93,6 +95,7 @@ impl Files {
 
     pub(super) fn stat_at(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
         let [folder, path, to, flags, ..] = context.args();
+        check_flags(flags)?;
         let status = self.status(context, process, (folder, path, flags))?;
         write_stat(context, to, status)
     }
@@ -100,7 +103,12 @@ impl Files {
     /// `statx`: everything that `stat` tells, in its other form.
     pub(super) fn statx(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
         const BASIC: u32 = 0x7ff;
-        let [folder, path, flags, _, to, _] = context.args();
+        const RESERVED: u64 = 0x8000_0000;
+        let [folder, path, flags, mask, to, _] = context.args();
+        check_flags(flags)?;
+        if flags & AT_STATX_SYNC_TYPE == AT_STATX_SYNC_TYPE || mask & RESERVED != 0 {
+            return Err(Errno::INVAL);
+        }
         let status = self.status(context, process, (folder, path, flags))?;
         let mode = mode(&status);
         let mut bytes = Vec::with_capacity(256);
@@ -140,14 +148,16 @@ impl Files {
         if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
             return Err(Errno::INVAL);
         }
+        let has_times = number != number::UTIMENSAT || are_times(context)?;
         if number == number::UTIMENSAT && path == 0 {
             return match folder as i32 as u64 {
                 AT_FDCWD => Err(Errno::FAULT),
-                _ if flags != 0 => Err(Errno::INVAL),
+                _ if flags != 0 || !has_times => Err(Errno::INVAL),
                 _ => self.table.get(folder).map(|_| 0),
             };
         }
-        self.status(context, process, (folder, path, flags)).map(|_| 0)
+        self.status(context, process, (folder, path, flags))?;
+        if has_times { Ok(0) } else { Err(Errno::INVAL) }
     }
 
     /// The permissions of a file that is made with this mode.
@@ -359,6 +369,26 @@ const fn mode(status: &Status) -> u32 {
         Kind::Socket => 0o140_000,
     };
     kind | status.permissions
+}
+
+/// Refuses flags that calls for the status of a file do not have.
+fn check_flags(flags: u64) -> Result<()> {
+    let known = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH | AT_STATX_SYNC_TYPE;
+    if u64::from(flags as u32) & !known == 0 { Ok(()) } else { Err(Errno::INVAL) }
+}
+
+/// Whether the times for `utimensat` are some.
+fn are_times(context: &mut Context<'_>) -> Result<bool> {
+    const NOW: u64 = 0x3fff_ffff;
+    const OMIT: u64 = 0x3fff_fffe;
+    const NS: u64 = 1_000_000_000;
+    let [_, _, times, ..] = context.args();
+    let mut are_times = true;
+    for time in [times, times.wrapping_add(16)].into_iter().filter(|_| times != 0) {
+        let nanoseconds = context.read_u64(time.wrapping_add(8))?;
+        are_times &= nanoseconds < NS || nanoseconds == NOW || nanoseconds == OMIT;
+    }
+    Ok(are_times)
 }
 
 /// Writes a `struct stat` (`asm-generic/stat.h`). Streams are terminals: programs then write line by line.

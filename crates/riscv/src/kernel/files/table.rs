@@ -18,7 +18,7 @@ use crate::kernel::synthetic::{FIRST_INODE, normal};
 use crate::kernel::{Entry, Kind, Status, Stream};
 
 /// Descriptors of a process, at most.
-const MOST_FILES: usize = 1024;
+pub(super) const MOST_FILES: usize = 1024;
 
 /// Open files of a process, at most, with those that only mappings need: each is open on the host, too.
 const MOST_OPEN: usize = 2 * MOST_FILES;
@@ -118,6 +118,9 @@ pub(super) struct Table {
     /// And those that are timers, by number.
     timers: Vec<u32>,
     last: u32,
+    /// The program's own limit of descriptors, if it has set one.
+    #[serde(default)]
+    pub(super) limit: Option<usize>,
 }
 
 /// The status of what is no file.
@@ -138,6 +141,7 @@ impl Default for Table {
             on_disk: 0,
             timers: Vec::new(),
             last: 0,
+            limit: None,
         };
         let streams = [Open::Input, Open::Output(Stream::Out), Open::Output(Stream::Err)];
         for open in streams {
@@ -243,12 +247,18 @@ impl Table {
         Ok(&mut self.file(descriptor)?.open)
     }
 
+    /// Descriptors are below this number, but for those that are open already.
+    pub(super) fn most(&self) -> usize {
+        self.limit.map_or(MOST_FILES, |limit| limit.min(MOST_FILES))
+    }
+
     /// The lowest free descriptor from `lowest` on.
     fn free(&mut self, lowest: u64) -> Result<usize> {
-        let lowest = usize::try_from(lowest).ok().filter(|&lowest| lowest < MOST_FILES);
+        let most = self.most();
+        let lowest = usize::try_from(lowest).ok().filter(|&lowest| lowest < most);
         let lowest = lowest.ok_or(Errno::INVAL)?;
         let is_free = |at: &usize| self.descriptors.get(*at).is_none_or(Option::is_none);
-        let free = (lowest..MOST_FILES).find(is_free).ok_or(Errno::MFILE)?;
+        let free = (lowest..most).find(is_free).ok_or(Errno::MFILE)?;
         if free >= self.descriptors.len() {
             self.descriptors.resize(free + 1, None);
         }
@@ -257,7 +267,8 @@ impl Table {
 
     /// Descriptors that are free.
     pub(super) fn room(&self) -> usize {
-        MOST_FILES - self.descriptors.iter().flatten().count()
+        let most = self.most();
+        most - self.descriptors.iter().take(most).flatten().count()
     }
 
     /// A new open file; returns its descriptor.
@@ -284,13 +295,12 @@ impl Table {
 
     /// `dup3`.
     pub(super) fn replace(&mut self, descriptor: u64, by: u64, flags: u64) -> Result {
-        let file = self.slot(descriptor)?.file;
-        let (descriptor, by) = (descriptor as u32, by as u32);
-        if descriptor == by || flags & !CLOEXEC != 0 {
+        if descriptor as u32 == by as u32 || flags & !CLOEXEC != 0 {
             return Err(Errno::INVAL);
         }
-        let at = by as usize;
-        if at >= MOST_FILES {
+        let file = self.slot(descriptor)?.file;
+        let (by, at) = (by as u32, by as u32 as usize);
+        if at >= self.most() {
             return Err(Errno::BADF);
         }
         let _ = self.close(by.into());

@@ -125,6 +125,9 @@ const fn bit(signal: u64) -> u64 {
     1 << (signal - 1)
 }
 
+/// Signals that no mask holds back.
+const UNBLOCKABLE: u64 = bit(SIGKILL) | bit(SIGSTOP);
+
 /// The first signal of a mask.
 fn lowest(mask: u64) -> Option<u64> {
     (mask != 0).then(|| u64::from(mask.trailing_zeros()) + 1)
@@ -187,6 +190,7 @@ impl Signals {
         Some(match number {
             number::RT_SIGACTION => self.action(context, (a0, a1, a2, a3)),
             number::RT_SIGPROCMASK => self.change_mask(context, (a0, a1, a2, a3)),
+            number::RT_SIGPENDING if a1 > 8 => Err(Errno::INVAL),
             number::RT_SIGPENDING => {
                 let pending = self.thread(context.hart).pending.mask() | self.pending.mask();
                 context.write_words(a0, &[pending]).map(|()| 0)
@@ -216,18 +220,19 @@ impl Signals {
                     *word = context.read_u64(new.wrapping_add(8 * at))?;
                 }
                 let [handler, flags, mask] = words;
-                Some(Action { handler, flags, mask })
+                Some(Action { handler, flags, mask: mask & !UNBLOCKABLE })
             }
         };
-        if old != 0 {
-            context.write_words(old, &[handler, flags, mask])?;
-        }
         if let Some(action) = asked {
             self.actions[signal as usize] = action;
             if action.handler == IGNORE {
                 let threads = self.threads.iter_mut().map(|thread| &mut thread.pending);
                 threads.chain([&mut self.pending]).for_each(|pending| pending.forget(signal));
             }
+        }
+        // As on Linux a bad address is no reason to keep the old action.
+        if old != 0 {
+            context.write_words(old, &[handler, flags, mask])?;
         }
         Ok(0)
     }
@@ -249,20 +254,21 @@ impl Signals {
             (Some(mask), 2) => mask,
             _ => return Err(Errno::INVAL),
         };
+        self.set_mask(context.hart, after);
         if old != 0 {
             context.write_words(old, &[before])?;
         }
-        self.set_mask(context.hart, after);
         Ok(0)
     }
 
     fn set_mask(&mut self, hart: usize, mask: u64) {
-        self.thread(hart).mask = mask & !(bit(SIGKILL) | bit(SIGSTOP));
+        self.thread(hart).mask = mask & !UNBLOCKABLE;
     }
 
     /// `sigaltstack`.
     fn alternate(&mut self, context: &mut Context<'_>, new: u64, old: u64) -> Result {
         const SMALLEST: u64 = 2048;
+        const AUTO_DISARM: u32 = 1 << 31;
         let sp = context.state.x[abi::SP];
         let before = self.thread(context.hart).stack;
         let asked = match new {
@@ -273,19 +279,24 @@ impl Signals {
                 context.read_u64(new.wrapping_add(16))?,
             )),
         };
+        if let Some((start, flags, size)) = asked {
+            if before.holds(sp) {
+                return Err(Errno::PERM);
+            }
+            let is_disabled = match u64::from(flags & !AUTO_DISARM) {
+                AltStack::DISABLED => true,
+                0 | AltStack::ON_IT => false,
+                _ => return Err(Errno::INVAL),
+            };
+            if !is_disabled && size < SMALLEST {
+                return Err(Errno::NOMEM);
+            }
+            let stack = if is_disabled { AltStack::default() } else { AltStack { start, size } };
+            self.thread(context.hart).stack = stack;
+        }
         if old != 0 {
             context.write_words(old, &[before.start, before.flags(sp), before.size])?;
         }
-        let Some((start, flags, size)) = asked else { return Ok(0) };
-        if before.holds(sp) {
-            return Err(Errno::PERM);
-        }
-        let is_disabled = u64::from(flags) & AltStack::DISABLED != 0;
-        if !is_disabled && size < SMALLEST {
-            return Err(Errno::NOMEM);
-        }
-        let stack = if is_disabled { AltStack::default() } else { AltStack { start, size } };
-        self.thread(context.hart).stack = stack;
         Ok(0)
     }
 
@@ -346,7 +357,7 @@ impl Signals {
         if size != 8 {
             return Err(Errno::INVAL);
         }
-        let wanted = context.read_u64(set)? & !(bit(SIGKILL) | bit(SIGSTOP));
+        let wanted = context.read_u64(set)? & !UNBLOCKABLE;
         let hart = context.hart;
         self.thread(hart).awaited = 0;
         let waiting = self.thread(hart).pending.mask() | self.pending.mask();

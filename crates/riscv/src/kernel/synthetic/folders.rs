@@ -148,6 +148,7 @@ mod tests {
     fn every_name_in_a_folder_is_there() {
         let program = Program::default();
         let facts = Facts {
+            name: String::new(),
             program: &program,
             maps: Vec::new(),
             threads: 1,
