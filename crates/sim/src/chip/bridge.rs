@@ -157,8 +157,7 @@ impl Bridge {
         let Target { destination, address } = self.target(line);
         let tag = self.unanswered.put(line);
         self.writes += 1;
-        let body =
-            Some(Access::Write { address, block, asker: Some((Asker::Queue(self.nid), tag)) });
+        let body = write_of(address, block, (Asker::Queue(self.nid), tag));
         let trip = Trip::begin(self.clock.at(now));
         self.depart(now, Channel::WriteAddress, destination, tag, trip, None);
         self.depart(now, Channel::WriteData, destination, tag, trip, body);
@@ -333,7 +332,7 @@ impl Bridge {
             )),
             Some(value) => {
                 let block = Block::write(offset, &value.to_le_bytes()[..usize::from(size)]);
-                let body = Some(Access::Write { address, block, asker: Some((asker, tag)) });
+                let body = write_of(address, block, (asker, tag));
                 leave(packet(Channel::WriteAddress, None));
                 leave(packet(Channel::WriteData, body));
             }
@@ -358,7 +357,7 @@ impl Bridge {
                 let block = Block::write((address % BLOCK_BYTES) as usize, bytes);
                 (Channel::ReadData, Access::Data { asker, tag, index: 0, block })
             }
-            Some(Access::Write { address, block, asker: Some((asker, tag)) }) => {
+            Some(Access::Write { address, block, asker: Some((asker, tag)), .. }) => {
                 let word = block.words[(address % BLOCK_BYTES / 8) as usize];
                 match (address - self.memory_bytes).checked_sub(REGISTERS_BYTES) {
                     Some(own) => {
@@ -433,7 +432,7 @@ impl Bridge {
                 self.module.send(now, packet(Channel::ReadAddress, body));
             }
             Some(block) => {
-                let body = Some(Access::Write { address, block, asker: Some((asker, tag)) });
+                let body = write_of(address, block, (asker, tag));
                 self.module.send(now, packet(Channel::WriteAddress, None));
                 self.module.send(now, packet(Channel::WriteData, body));
             }
@@ -603,6 +602,12 @@ impl Interface for Bridge {
             mean(&format!("layers.{name}_mean_ns"), layer);
         }
     }
+}
+
+/// The body of a write, which is answered.
+fn write_of(address: u64, block: Block, asker: (Asker, u32)) -> Body {
+    let tlp_bytes = block.written_bytes();
+    Some(Access::Write { address, block, asker: Some(asker), tlp_bytes })
 }
 
 /// The part of the window for devices: other nodes' and, behind them, this node's queue pairs. The node before this one

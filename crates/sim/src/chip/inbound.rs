@@ -71,7 +71,7 @@ impl Inbound {
                     self.waiting.push_back(Access { line, what, is_done: false });
                 }
             }
-            Packet::Write { address, block, asker } => {
+            Packet::Write { address, block, asker, .. } => {
                 let what = What::Write { asker, block };
                 let line = address / LINE_BYTES;
                 self.waiting.push_back(Access { line, what, is_done: false });

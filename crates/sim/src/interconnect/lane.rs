@@ -1,7 +1,10 @@
 //! One end of a link: link layer and physical layer (DEOI §III, TSM §4.2).
 //!
 //! The link layer is `rackmem_rmc::link`, once for each virtual channel: frames arrive exactly once and in
-//! order, and never where there is no room. All virtual channels share the wire, frame by frame.
+//! order, and never where there is no room. All virtual channels share the wire, frame by frame: responses and
+//! requests take turns, and interrupts go before or after them. An acknowledgement goes with data of its own channel, or
+//! when nothing else has data. It waits until the other end may have used half of the credits that it could have, or for
+//! half of the time after which that end sends again.
 //!
 //! A frame passes the sender's protocol engine, its words go through the transceiver one after the
 //! other, fly, and pass the receiver's protocol engine when the last one is there.
@@ -110,6 +113,18 @@ pub struct End<B = ()> {
     pub heard: [Ps; VCS],
     /// Whether the timer of a virtual channel runs.
     pub timer_runs: [bool; VCS],
+    /// Virtual channel of responses or requests whose data went last.
+    last: usize,
+    /// Channel of the on-chip interconnect at which the search for the next packet of a virtual channel begins.
+    pub turns: [usize; VCS],
+    /// Whether the latest packet of a virtual channel was one of another node, on its way through.
+    pub passed_on: [bool; VCS],
+    /// Credits that the other end has heard of, as sums.
+    told: [u32; VCS],
+    /// Since when a virtual channel owes an acknowledgement.
+    owes_since: [Option<Ps>; VCS],
+    /// Longest that an acknowledgement waits for data of other virtual channels.
+    most_owed: Ps,
     random: Random,
     lost: u64,
     damaged: u64,
@@ -134,6 +149,12 @@ impl<B: Copy + Default> End<B> {
             look_at: None,
             heard: [0; VCS],
             timer_runs: [false; VCS],
+            last: VCS - 1,
+            turns: [0; VCS],
+            passed_on: [false; VCS],
+            told: [0; VCS],
+            owes_since: [Some(0); VCS],
+            most_owed: ps(spec.link_timeout_ns / 2.0),
             random,
             lost: spec.lost_per_million.into(),
             damaged: spec.damaged_per_million.into(),
@@ -153,6 +174,39 @@ impl<B: Copy + Default> End<B> {
         self.ports[vc].sender.in_flight() > 0 || !self.accepts(vc)
     }
 
+    /// The order in which virtual channels are served next: requests and responses take turns, interrupts go before or
+    /// after them.
+    pub fn order(&self, interrupts_first: bool) -> [usize; VCS] {
+        let (first, second) = if self.last == 1 { (2, 1) } else { (1, 2) };
+        if interrupts_first { [0, first, second] } else { [first, second, 0] }
+    }
+
+    /// A packet that was received leaves its room.
+    pub fn consume(&mut self, vc: usize, now: Ps) {
+        self.ports[vc].consume();
+        self.owes(vc, now);
+    }
+
+    /// Notes since when a virtual channel owes an acknowledgement.
+    fn owes(&mut self, vc: usize, now: Ps) {
+        if self.ports[vc].receiver.owes() {
+            self.owes_since[vc].get_or_insert(now);
+        }
+    }
+
+    /// Whether a virtual channel has something to say before data of others go: it asks for an acknowledgement, or owes
+    /// one that cannot wait.
+    fn is_pressing(&self, vc: usize, now: Ps) -> bool {
+        let Port { sender, receiver } = &self.ports[vc];
+        if !receiver.owes() {
+            return self.ports[vc].is_ready() && !sender.is_ready();
+        }
+        let known = self.told[vc].wrapping_sub(receiver.expected());
+        let is_short = receiver.room() > known && receiver.room() / 2 >= known;
+        let has_waited = self.owes_since[vc].is_some_and(|since| since + self.most_owed <= now);
+        is_short || has_waited
+    }
+
     /// Gives a packet to the link layer, which has room for it.
     pub fn push(&mut self, packet: Packet<B>) {
         let vc = packet.channel.vc();
@@ -161,8 +215,8 @@ impl<B: Copy + Default> End<B> {
         }
     }
 
-    /// The frame that goes onto the wire now: of the first virtual channel of `order` that has data,
-    /// else of the first that has something to say. With when it arrives, unless it is lost.
+    /// The frame that goes onto the wire now: of a virtual channel whose acknowledgement is pressing, else of the first
+    /// of `order` that has data, else of the first that has something to say. With when it arrives, unless it is lost.
     pub fn send(
         &mut self,
         now: Ps,
@@ -171,10 +225,15 @@ impl<B: Copy + Default> End<B> {
     ) -> Option<(Frame<B>, Option<Ps>)> {
         let has_data = |vc: &usize| self.ports[*vc].sender.is_ready();
         let is_ready = |vc: &usize| self.ports[*vc].is_ready();
-        let first = order.into_iter().find(has_data);
+        let pressing = order.into_iter().find(|&vc| self.is_pressing(vc, now));
+        let first = pressing.or_else(|| order.into_iter().find(has_data));
         let vc = first.or_else(|| order.into_iter().find(is_ready))?;
         let header = self.ports[vc].poll()?;
         let is_data = header.kind == Kind::Data;
+        (self.told[vc], self.owes_since[vc]) = (header.ack.limit, None);
+        if is_data && vc > 0 {
+            self.last = vc;
+        }
         let place = self.ports[vc].sender.place(header.sequence);
         let packet = if is_data { self.rings[vc][place] } else { nothing() };
         let bytes = self.overhead + if is_data { times.packet_bytes(&packet) } else { 0 };
@@ -201,17 +260,16 @@ impl<B: Copy + Default> End<B> {
     pub fn receive(&mut self, frame: &Frame<B>, now: Ps) -> bool {
         let vc = usize::from(frame.vc);
         self.heard[vc] = now;
-        if !frame.is_intact {
-            self.ports[vc].damaged();
-            return false;
-        }
-        match self.ports[vc].receive(&frame.header) {
-            Some(Verdict::Accept) => true,
-            Some(_) => {
-                self.counts.dropped += 1;
-                false
+        let verdict = match frame.is_intact {
+            true => self.ports[vc].receive(&frame.header),
+            false => {
+                self.ports[vc].damaged();
+                None
             }
-            None => false,
-        }
+        };
+        self.owes(vc, now);
+        let is_next = verdict == Some(Verdict::Accept);
+        self.counts.dropped += u64::from(verdict.is_some() && !is_next);
+        is_next
     }
 }

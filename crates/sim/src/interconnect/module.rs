@@ -97,8 +97,6 @@ pub struct Module<B = ()> {
     pub control: Control,
     /// Addresses of writes that have left for a link, less data that have: data follow their address.
     pub(super) addresses_ahead: u64,
-    /// Channel at which the search for the next packet of a virtual channel begins.
-    pub(super) turn: usize,
     pub(super) actions: VecDeque<Action<B>>,
 }
 
@@ -145,7 +143,6 @@ impl<B: Copy + Default> Module<B> {
             held: VecDeque::new(),
             control: Control::default(),
             addresses_ahead: 0,
-            turn: 0,
             actions: VecDeque::new(),
         }
     }

@@ -28,8 +28,8 @@ pub enum Channel {
 /// Number of channels in [`Channel`]; each has a FIFO of its own.
 pub const CHANNELS: usize = 8;
 
-/// Virtual channels of a link: interrupts, responses, requests, in the order of their priority. Requests
-/// wait for responses, responses and interrupts for nothing, so no cycle of waiting comes about.
+/// Virtual channels of a link: interrupts, responses, requests. Requests wait for responses, responses and interrupts
+/// for nothing, so no cycle of waiting comes about.
 pub const VCS: usize = 3;
 
 impl Channel {

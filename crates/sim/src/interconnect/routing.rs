@@ -18,11 +18,6 @@ const ALL: [Channel; CHANNELS] = [
 ];
 
 impl<B: Copy + Default> Module<B> {
-    /// The order in which virtual channels are served.
-    fn order(&self) -> [usize; VCS] {
-        if self.spec.interrupts_first { [0, 1, 2] } else { [1, 2, 0] }
-    }
-
     /// Accounts the time of the access that a packet belongs to, if its time depends on this packet.
     fn charge(&self, packet: &mut Packet<B>, layer: Layer) {
         if packet.channel.is_timed() {
@@ -91,8 +86,8 @@ impl<B: Copy + Default> Module<B> {
     /// A link sends the next frame, if it can take one now.
     pub(super) fn serve(&mut self, port: u8) {
         let now = self.now;
-        let order = self.order();
         let end = &mut self.ends[usize::from(port)];
+        let order = end.order(self.spec.interrupts_first);
         let free = end.wire_free;
         if free > now {
             if end.look_at.is_none() {
@@ -127,9 +122,11 @@ impl<B: Copy + Default> Module<B> {
                 self.watch(port, vc as u8);
                 continue;
             }
+            let end = &mut self.ends[usize::from(port)];
+            end.passed_on[vc] = from.is_none();
             let mut packet = match from {
                 Some(channel) => {
-                    self.turn = channel.index() + 1;
+                    end.turns[vc] = channel.index() + 1;
                     let packet = self.transactions.outgoing[channel.index()].fifo[0];
                     self.left(channel, Some(port));
                     packet
@@ -143,9 +140,10 @@ impl<B: Copy + Default> Module<B> {
     }
 
     /// The place of the next packet of a virtual channel for a link: in the FIFO of a channel, or (`None`)
-    /// among those of other nodes.
+    /// among those of other nodes. Both take turns, and so do the channels.
     fn waiting(&self, port: u8, vc: usize) -> Option<Option<Channel>> {
-        let ours = (0..CHANNELS).map(|n| ALL[(self.turn + n) % CHANNELS]).find(|channel| {
+        let end = &self.ends[usize::from(port)];
+        let ours = (0..CHANNELS).map(|n| ALL[(end.turns[vc] + n) % CHANNELS]).find(|channel| {
             channel.vc() == vc
                 && (*channel != Channel::WriteData || self.addresses_ahead > 0)
                 && self.transactions.outgoing[channel.index()].fifo.front().is_some_and(|packet| {
@@ -153,7 +151,10 @@ impl<B: Copy + Default> Module<B> {
                 })
         });
         let others = || self.forward[usize::from(port)].iter().any(|h| h.packet.channel.vc() == vc);
-        ours.map(Some).or_else(|| others().then_some(None))
+        match ours {
+            Some(_) if end.passed_on[vc] || !others() => ours.map(Some),
+            _ => others().then_some(None),
+        }
     }
 
     /// The first packet of another node for a link, on a virtual channel; its room is free then.
@@ -173,7 +174,7 @@ impl<B: Copy + Default> Module<B> {
     }
 
     fn consume_at(&mut self, port: u8, packet: &Packet<B>) {
-        self.ends[usize::from(port)].ports[packet.channel.vc()].consume();
+        self.ends[usize::from(port)].consume(packet.channel.vc(), self.now);
         self.serve(port);
     }
 

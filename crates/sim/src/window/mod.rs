@@ -36,7 +36,7 @@
 //! - *Posted or not.* Over PCIe a store is done when it has left; in the simulator when the lender has answered, as in
 //!   gem5's memory system (`window.posted`).
 //! - *Links.* Each node has one. It carries bytes of TLPs with framing, and two DLLPs the other way for each TLP; chips
-//!   on the way are latency.
+//!   on the way are latency, and cut through. What several nodes send to one shares the link to it.
 //! - *What others write to a node* goes to its last-level cache, coherently.
 
 pub mod combining;

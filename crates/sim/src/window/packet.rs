@@ -50,6 +50,8 @@ pub enum Packet {
         block: Block,
         /// Queue or engine that waits for the answer, with its name for the write; none: it is posted.
         asker: Option<(Asker, u32)>,
+        /// Data of the TLP that it is the first line of; 0: it comes with the line before.
+        tlp_bytes: u32,
     },
     /// Goes with a part of a message: the connections that it is for, and that it is of.
     Message { connection: u16, from: u16 },

@@ -30,6 +30,16 @@ impl Wire {
         self.free_at.div_ceil(PARTS)
     }
 
+    /// Passes on so many bytes, behind those before. If the link were free, the last would be there in cycle `free`; the
+    /// cycle in which it is.
+    pub fn pass(&mut self, free: Cycle, bytes: u32) -> Cycle {
+        let time = u64::from(bytes) * self.byte_time;
+        let start = self.free_at.max((free * PARTS).saturating_sub(time));
+        self.free_at = start + time;
+        self.busy += time;
+        self.free_at.div_ceil(PARTS)
+    }
+
     /// Cycles that so many bytes take.
     pub fn cycles(&self, bytes: u32) -> u64 {
         (u64::from(bytes) * self.byte_time).div_ceil(PARTS)

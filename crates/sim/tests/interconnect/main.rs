@@ -7,6 +7,7 @@ mod faults;
 mod interrupts;
 mod layers;
 mod queue_pairs;
+mod turns;
 
 use rackmem_sim::machine::{self, Machine, Override};
 use rackmem_sim::report::{ExtensionReport, Report};

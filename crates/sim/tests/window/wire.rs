@@ -26,3 +26,12 @@ fn a_link_without_limit_takes_no_time() {
     let mut wire = Wire::new(None);
     assert_eq!((wire.send(7, 1 << 20), wire.cycles(99), wire.free_at()), (7, 0, 7));
 }
+
+/// Bytes that come alone are not held up, however many they are; others that come with them follow.
+#[test]
+fn what_passes_at_the_same_time_follows_each_other() {
+    let mut wire = Wire::new(Some(4.0));
+    assert_eq!([wire.pass(100, 40), wire.pass(200, 40), wire.pass(210, 40)], [100, 200, 210]);
+    assert_eq!([wire.pass(210, 40), wire.pass(210, 4), wire.pass(300, 4)], [220, 221, 300]);
+    assert_eq!(wire.busy_cycles(), 42);
+}
