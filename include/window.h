@@ -28,6 +28,7 @@ enum {
     WINDOW_CALL_CARD = 0x52414324,
     WINDOW_CALL_PAIR = 0x52414325,
     WINDOW_CALL_ASK = 0x52414326,
+    WINDOW_CALL_RDMA = 0x52414327,
     WINDOW_CALL_WAIT = 0x52414307
 };
 
@@ -131,6 +132,23 @@ static inline int64_t window_copy(void *to, const void *from, uint64_t bytes, ui
 {
     return window_call_(WINDOW_CALL_COPY, (uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes,
                         block_bytes);
+}
+
+/*
+ * Copies so many bytes between borrowed memory and the node's own, of which either may be the
+ * source, by the RDMA channel (TSM, section 4.2). Returns 0 when all of them are there; other
+ * threads go on meanwhile. All three are multiples of 64. A copy from borrowed memory sees what
+ * this node has stored there, and after one to borrowed memory this node reads what was copied. No
+ * thread may unmap a buffer meanwhile. Copies are made one after the other.
+ *
+ * -22 (EINVAL): no bytes, no multiple of 64, or not exactly one of both buffers is borrowed memory.
+ * -14 (EFAULT): a buffer is not mapped or ends outside of memory, or the target is read-only.
+ * -5 (EIO): the lender is lost. -19 (ENODEV): the machine has no such channel.
+ */
+static inline int64_t window_rdma(void *to, const void *from, uint64_t bytes)
+{
+    return window_call_(WINDOW_CALL_RDMA, (uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes,
+                        0);
 }
 
 /*

@@ -7,7 +7,7 @@ use rackmem_sim::statistics::schema;
 use serde_json::Value;
 
 /// Programs, the machine and its nodes, and arguments of runs that together print all that they can.
-const RUNS: [(&str, &str, &str, &[&str]); 19] = [
+const RUNS: [(&str, &str, &str, &[&str]); 20] = [
     ("bitonic", "cache-integrated", "1", &["--n=16 --rounds=1"]),
     (
         "deoi_cache",
@@ -45,6 +45,7 @@ const RUNS: [(&str, &str, &str, &[&str]); 19] = [
     ("tsm_arenas", "deoi-cores", "2", &["--gets=160"]),
     ("tsm_kernels", "tsm-sim", "2", &["--kernel=b1"]),
     ("tsm_qpair", "thunder-cores", "2", &["--rounds=1 --messages=4"]),
+    ("tsm_rdma", "thunder-cores", "2", &["--blocks=2"]),
     ("tsm_real", "tsm-sim", "2", &["--bytes=16K"]),
     ("tsm_share", "pcie-ntb", "2", &["--share=policy", "--share=message"]),
     ("tsm_share", "tsm-sim", "2", &["--share=atomics"]),

@@ -7,7 +7,7 @@ macro_rules! prebuilt {
 }
 
 /// Names, and the bytes of static RV64GC programs.
-pub const PROGRAMS: [(&str, &[u8]); 23] = prebuilt![
+pub const PROGRAMS: [(&str, &[u8]); 24] = prebuilt![
     "bitonic",
     "deoi_cache",
     "deoi_nic",
@@ -28,6 +28,7 @@ pub const PROGRAMS: [(&str, &[u8]); 23] = prebuilt![
     "tsm_arenas",
     "tsm_kernels",
     "tsm_qpair",
+    "tsm_rdma",
     "tsm_real",
     "tsm_share",
     "tsm_transfer",

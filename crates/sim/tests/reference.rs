@@ -7,7 +7,7 @@ use rackmem_sim::reference::instructions::{Agreement, compare};
 use rackmem_sim::reference::queueing::{identities, wait_for_one_of, wait_geo_d_1};
 
 /// A program, its arguments, and the least number of instructions that it has.
-const PROGRAMS: [(&str, &[&str], u64); 20] = [
+const PROGRAMS: [(&str, &[&str], u64); 21] = [
     ("bitonic", &[], 5_000),
     ("deoi_cache", &[], 4_000),
     ("deoi_nic", &[], 4_000),
@@ -24,6 +24,7 @@ const PROGRAMS: [(&str, &[&str], u64); 20] = [
     ("sync_bench", &[], 3_000),
     ("tsm_kernels", &[], 50_000),
     ("tsm_qpair", &[], 4_000),
+    ("tsm_rdma", &[], 4_000),
     ("tsm_real", &["--bytes=16K", "--llc-bytes=4K"], 50_000),
     ("tsm_share", &[], 4_000),
     ("tsm_transfer", &[], 4_000),

@@ -64,7 +64,9 @@ impl Chip {
                 self.inboxes[usize::from(n)].letters.push_back(tag);
                 self.admit(n);
             }
-            (Part::Integrated(_), _) if !self.has_room(self.wires.letters.get(tag)) => {
+            (Part::Integrated(_) | Part::Memory(_), _)
+                if !self.has_room(self.wires.letters.get(tag)) =>
+            {
                 self.wires.wheel.at(self.wires.now + 1, Event::Arrive(tag));
             }
             _ => self.arrive(tag),
@@ -121,7 +123,10 @@ impl Chip {
                 self.tell_refreshed(n);
             }
             Part::Memory(n) => self.memories[usize::from(n)].receive(letter.payload, wires),
-            to => self.ni.receive(to, letter.payload, tiles, wires),
+            to => {
+                self.ni.receive(to, letter.payload, tiles, wires);
+                self.tell_outdated();
+            }
         }
     }
 }

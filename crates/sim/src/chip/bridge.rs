@@ -14,6 +14,8 @@
 //!   it may have copies. Caches of the model have rights and no contents, so it sees the change; hardware would show it
 //!   the old copy for a while. What is lent has one user, so no program should look.
 
+mod bulk;
+
 use std::collections::VecDeque;
 
 use rackmem_rmc::amt::{Amt, Target};
@@ -27,11 +29,13 @@ use super::layout::{BLOCK_BYTES, Layout, Line, Part};
 use super::message::Payload;
 use super::ni::{Interface, Placement, Places, Side, Timer};
 use super::pairs::{self, Pairs};
+use super::rdma::Rdma;
 use super::tile::Tile;
 use super::wires::{self, Wires};
 use crate::coherence::Message;
 use crate::engine::{Agenda, Cycle, Slab};
 use crate::figures::Figures;
+use crate::interconnect::INTERRUPT_LINES;
 use crate::interconnect::card::interrupt;
 use crate::interconnect::module::{self, Action, Module};
 use crate::interconnect::packet::{Channel, LAYER_NAMES, LAYERS, Layer, Packet, Trip};
@@ -43,6 +47,9 @@ use crate::window::packet::{Asker, Packet as Access};
 
 /// The module wants to be looked at.
 const LOOK: Timer = Timer { part: Part::Window, what: 0, index: 0 };
+
+/// The interrupt line of the RDMA channel, behind those of the card.
+pub const RDMA_LINE: u8 = INTERRUPT_LINES as u8;
 
 /// Content of a packet: an access, or its answer.
 type Body = Option<Access>;
@@ -75,6 +82,10 @@ enum Event {
     Card(card::Event),
     /// A step of the channel for queue pairs is over.
     Pairs(pairs::Done),
+    /// The RDMA channel begins its next copy.
+    Begin,
+    /// The RDMA channel has done an access to this node's memory.
+    Moved(Packet<Body>),
 }
 
 /// Module, address mapping table, and accesses under way.
@@ -94,6 +105,14 @@ pub struct Bridge {
     /// Connections of the program, with their channel.
     pub pairs: Pairs,
     begun: Vec<(Ps, pairs::Done)>,
+    /// The channel for copies of the operating system.
+    pub rdma: Rdma,
+    /// From a call of the operating system, or an interrupt of the channel, until the channel has its registers.
+    begin_ps: Ps,
+    /// Lines of bursts of other nodes, which wait for the packets that bring the last ones.
+    ahead: Vec<Access>,
+    /// Blocks of borrowed memory that the channel has written past this node's caches, with their contents.
+    outdated: Vec<(Line, Block)>,
     module: Module<Body>,
     agenda: Agenda<Event>,
     /// Cycle in which it will be looked at.
@@ -141,7 +160,8 @@ impl Bridge {
     /// Lets reads leave that have an entry of the queue.
     fn leave(&mut self, now: Cycle) {
         while let Some(line) = self.orq.next_line()
-            && self.unanswered.values().all(|&written| written != line)
+            && self.is_answered(line)
+            && !self.rdma.is_writing(line)
             && let Some((tag, asked)) = self.orq.issue()
         {
             let Target { destination, address } = self.target(line);
@@ -150,6 +170,11 @@ impl Bridge {
             let trip = Trip::begin(self.clock.at(asked.at));
             self.depart(now, Channel::ReadAddress, destination, tag, trip, body);
         }
+    }
+
+    /// Whether no write of a line waits for its lender's answer.
+    fn is_answered(&self, line: Line) -> bool {
+        self.unanswered.values().all(|&written| written != line)
     }
 
     /// Writes a line, or a part of one.
@@ -215,7 +240,7 @@ impl Bridge {
             Event::Home(packet) if self.is_register(&packet) => self.register(at, packet, wires),
             Event::Home(packet) => {
                 self.serving.push_back(packet);
-                self.inbound.arrive(packet.body.expect("a request has an access"), wires);
+                self.serve(packet.body.expect("a request has an access"), wires);
                 self.answer(wires);
             }
             Event::Back(packet) => self.back(at, packet, wires),
@@ -226,6 +251,11 @@ impl Bridge {
             Event::Pairs(done) => {
                 self.with_pairs(at, wires, |pairs, event| pairs.done(done, event))
             }
+            Event::Begin => {
+                self.rdma.begin();
+                self.run_rdma(at, wires);
+            }
+            Event::Moved(packet) => self.moved(at, packet, wires),
             Event::Card(event) => {
                 self.card.happen(at, event, &mut self.tasks);
                 self.run_card(at);
@@ -256,6 +286,14 @@ impl Bridge {
             }
             (Channel::Message | Channel::MessageResponse, _) => {
                 self.with_pairs(now, wires, |pairs, event| pairs.arrive(port, packet, event));
+            }
+            (_, Some(Access::Data { asker: Asker::Rdma(_), tag, index, block })) => {
+                self.rdma.read(tag, index.into(), block);
+                self.burst_done(now, tag, wires);
+            }
+            (_, Some(Access::Written { asker: Asker::Rdma(_), tag })) => {
+                self.burst_done(now, tag, wires);
+                self.leave(wires.now);
             }
             (_, Some(Access::Data { asker: Asker::Engine(_), block, .. })) => {
                 self.card_finished(now, packet.tag, block);
@@ -300,7 +338,10 @@ impl Bridge {
                 let home = Part::Home(wires.layout.home_of(line));
                 wires.send(Part::Window, home, Payload::MemoryData { line, data: block });
             }
-            _ => drop(self.unanswered.take(packet.tag)),
+            _ => {
+                self.unanswered.take(packet.tag);
+                self.run_rdma(at, wires);
+            }
         }
         self.leave(wires.now);
     }
@@ -458,14 +499,23 @@ impl Bridge {
     fn answer(&mut self, wires: &mut Wires) {
         let now = self.clock.at(wires.now);
         while let Some(answer) = self.inbound.answer(wires) {
-            let Some(request) = self.serving.pop_front() else { return };
             let (channel, body) = match answer {
                 Answer::Data(_, data) => (Channel::ReadData, data),
                 Answer::Written(_, written) => (Channel::WriteResponse, written),
             };
+            if self.has_more(&body) {
+                let Some(request) = self.serving.front() else { return };
+                wires.depart_after(0, request.source, Payload::Tlp(body));
+                continue;
+            }
+            let Some(request) = self.serving.pop_front() else { return };
             let (source, destination) = (request.destination, request.source);
             let packet = Packet { channel, source, destination, body: Some(body), ..request };
-            self.module.answer(now, now + self.oci_ps, packet);
+            if destination == self.nid {
+                self.agenda.at(now + self.oci_ps, Event::Moved(packet));
+            } else {
+                self.module.answer(now, now + self.oci_ps, packet);
+            }
         }
         self.act(now, wires);
     }
@@ -510,6 +560,10 @@ impl Interface for Bridge {
             moving: Slab::default(),
             pairs: Pairs::new(nid, nodes, machine),
             begun: Vec::new(),
+            rdma: Rdma::new(&machine.qpair),
+            begin_ps: bulk::begin_ps(machine),
+            ahead: Vec::new(),
+            outdated: Vec::new(),
             module: Module::new(spec, machine.seed, nid, nodes),
             agenda: Agenda::default(),
             next_look: 0,
@@ -557,6 +611,7 @@ impl Interface for Bridge {
             }
             (_, Payload::MemoryWrite { line, data }) => self.write(line, data, wires.now),
             (_, Payload::Content { from, block, bytes }) => self.pairs.content(from, block, bytes),
+            (_, Payload::Tlp(access)) => self.came_ahead(access),
             (_, Payload::Device(access)) => self.ask_device(access, wires.now),
             (to, other) => panic!("{to} got {other:?}"),
         }
@@ -574,7 +629,8 @@ impl Interface for Bridge {
         let accesses = self.orq.len()
             + self.unanswered.len()
             + self.inbound.under_way()
-            + self.pairs.under_way();
+            + self.pairs.under_way()
+            + self.rdma.under_way();
         let text = format!("bridge: {accesses} accesses");
         (accesses > 0).then_some(text).into_iter().collect()
     }
@@ -589,6 +645,8 @@ impl Interface for Bridge {
         put("nic.interrupts".to_owned(), interrupts);
         put("nic.dropped".to_owned(), dropped);
         put("bridge.messages".to_owned(), self.pairs.messages());
+        put("rdma.bursts".to_owned(), self.rdma.moved.0);
+        put("rdma.bytes".to_owned(), self.rdma.moved.1);
         self.module.figures(put);
         let cycle_ns = self.clock.at(1_000_000) as f64 / 1e9;
         let registers_ns = self.register_cycles as f64 * cycle_ns;

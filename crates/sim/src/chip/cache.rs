@@ -190,6 +190,14 @@ impl PrivateCache {
         }
     }
 
+    /// A block is written to memory: the copy here is not modified any more. Whether it was, or is just being given
+    /// back.
+    pub fn clean(&mut self, line: Line) -> bool {
+        let is_leaving = self.peek(line).0 == l1::State::MI;
+        let entry = self.tags.find(line, line);
+        is_leaving || entry.is_some_and(|entry| self.tags.value_mut(entry).clean())
+    }
+
     /// The state of a block and its content, for checks.
     pub fn peek(&self, line: Line) -> (l1::State, Block) {
         let of = |block: &l1::Block<Block>| (block.state(), block.data);

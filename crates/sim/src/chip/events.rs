@@ -24,7 +24,10 @@ impl Chip {
             Event::Cpu(n) => wires.tick_now(n),
             Event::Filled(n) => tiles[usize::from(n)].told(wires),
             Event::Loaded(n, value) => tiles[usize::from(n)].loaded(value, wires),
-            Event::Ni(timer) => ni.happen(timer, tiles, wires),
+            Event::Ni(timer) => {
+                ni.happen(timer, tiles, wires);
+                self.tell_outdated();
+            }
         }
     }
 }

@@ -18,6 +18,7 @@
 //! | `bridge` | borrowed memory and devices behind a module that extends the on-chip interconnect |
 //! | `device_port`, `card` | a core's accesses to registers; the network interface card beside the module |
 //! | `pairs` | the queue pairs of Thunder, with contents |
+//! | `rdma` | the channel of Thunder for copies between borrowed memory and the node's own |
 //! | `through` | stores to borrowed memory that go through the caches |
 //! | `home`, `active` | LLC banks with directory slices |
 //! | `memory`, `ddr3` | memory controllers |
@@ -116,6 +117,7 @@ mod open_loop;
 pub(crate) mod pairs;
 pub(crate) mod probe;
 mod queue_pairs;
+pub(crate) mod rdma;
 mod rmc;
 mod rrpp;
 pub(crate) mod tags;
@@ -129,6 +131,8 @@ mod values;
 mod window;
 pub mod wires;
 mod write_through;
+
+use std::ops::Range;
 
 use crate::cpu::Stop;
 use crate::engine::{Cycle, Random};
@@ -337,6 +341,37 @@ impl Chip {
             for cpu in tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut()) {
                 cpu.changed(line, wires);
             }
+        }
+    }
+
+    /// The operating system writes borrowed blocks that this node's caches have changed to their lender. Copies stay.
+    pub fn clean_borrowed(&mut self, lines: Range<Line>) {
+        let Chip { wires, tiles, homes, ni: Ni::Bridge(bridge), .. } = self else { return };
+        for line in lines {
+            let home = &mut homes[usize::from(wires.layout.home_of(line))];
+            let is_modified =
+                tiles.iter_mut().fold(home.clean(line, wires), |is_modified, tile| {
+                    tile.l1.clean(line) || is_modified
+                });
+            if let Some(content) = wires.content(line).filter(|_| is_modified) {
+                bridge.written_by_system(line, content, wires);
+            }
+        }
+    }
+
+    /// Blocks of borrowed memory have been written past this node's caches: copies have the new content, and readers
+    /// are notified.
+    #[inline]
+    fn tell_outdated(&mut self) {
+        while let Ni::Bridge(bridge) = &mut self.ni
+            && let Some((line, change)) = bridge.take_outdated()
+        {
+            if let Some(image) = &mut self.wires.image {
+                image.change(line, change);
+            }
+            let home = self.wires.layout.home_of(line);
+            self.homes[usize::from(home)].change_borrowed(line, change);
+            self.changed_by_system(line);
         }
     }
 

@@ -108,6 +108,11 @@ impl<D: Content> Block<D> {
         matches!(self.transaction, Some(Transaction::Prefetch | Transaction::Memory { .. }))
     }
 
+    /// Whether copies come back, of which one may be modified.
+    pub const fn is_collecting(&self) -> bool {
+        matches!(self.transaction, Some(Transaction::Collect { .. }))
+    }
+
     /// Whether there is nothing to remember.
     pub const fn is_idle(&self) -> bool {
         !self.is_busy() && matches!(self.directory, Directory::Uncached)

@@ -96,6 +96,15 @@ impl<D: Content> Block<D> {
         matches!(self.state, State::E | State::M | State::MI | State::EI)
     }
 
+    /// Somebody writes the block to memory: a modified copy is not modified any more. Whether it was.
+    pub const fn clean(&mut self) -> bool {
+        let was_modified = matches!(self.state, State::M);
+        if was_modified {
+            self.state = State::E;
+        }
+        was_modified
+    }
+
     /// The core wants to read.
     pub fn load(&mut self, out: &mut Actions<D>) -> Access {
         match self.state {

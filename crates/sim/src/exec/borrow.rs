@@ -1,5 +1,5 @@
-//! The driver of borrowed memory, of the DMA engine beside it (TSM §2.1) and of a borrowed network interface card
-//! (DEOI §III), as programs call it: `include/window.h` has the calls.
+//! The driver of borrowed memory, of the DMA engine beside it (TSM §2.1), of the RDMA channel (TSM §4.2) and of a
+//! borrowed network interface card (DEOI §III), as programs call it: `include/window.h` has the calls.
 //!
 //! Programs borrow while they run ([`lease`]): of a node that they name, of any that has enough, or all that node
 //! `n + 1` lends. A machine with `window.heap` has made the last kind of lease before programs begin. Each piece of
@@ -7,6 +7,7 @@
 //! that of the first.
 
 pub mod lease;
+mod rdma;
 
 use std::ops::Range;
 
@@ -33,7 +34,7 @@ use crate::window::dma::{DESCRIPTOR_BYTES, Descriptor, Engine};
 
 /// The first of the driver's calls, and how many there are.
 const FIRST_CALL: u64 = 0x5241_4320;
-const CALLS: u64 = 7;
+const CALLS: u64 = 8;
 
 /// As a lender: any other node.
 const ANY: u64 = u32::MAX as u64;
@@ -45,7 +46,7 @@ const EOPNOTSUPP: i64 = 95;
 /// The name of a call of the driver.
 pub fn call_name(number: u64) -> Option<&'static str> {
     const NAMES: [&str; CALLS as usize] =
-        ["borrow", "lent", "engine", "copy", "card", "pair", "ask"];
+        ["borrow", "lent", "engine", "copy", "card", "pair", "ask", "rdma"];
     NAMES.get(number.checked_sub(FIRST_CALL)? as usize).copied()
 }
 
@@ -141,6 +142,7 @@ impl Lending {
             4 => self.open_card(args, kernel, user),
             5 => self.open_pair(args, kernel, user),
             6 => return self.ask(thread, args, user),
+            7 => return rdma::post(thread, args, user.chip),
             _ => Err(ENOSYS),
         };
         result.into()

@@ -28,6 +28,7 @@ const CALLS: u64 = 10;
 const READ_ONLY: u64 = 1;
 
 const ENOENT: i64 = 2;
+pub(super) const EIO: i64 = 5;
 pub(super) const ENXIO: i64 = 6;
 pub(super) const ENOMEM: i64 = 12;
 pub(super) const EFAULT: i64 = 14;
@@ -53,7 +54,7 @@ pub enum Answer {
         value: u64,
         timeout_ns: u64,
     },
-    /// The hart sleeps until another node has answered.
+    /// The hart sleeps until another node has answered, or a copy is complete.
     Asking,
 }
 

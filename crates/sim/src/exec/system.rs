@@ -26,6 +26,7 @@ use super::tracks::{Recorder, Tracks};
 use super::turns::{TURN_NS, Turns};
 use super::{ExecError, Options, Process};
 use crate::chip::Chip;
+use crate::chip::bridge::RDMA_LINE;
 use crate::chip::cpu::Cpu;
 use crate::chip::ni::Ni;
 use crate::chip::wires::Pace;
@@ -56,7 +57,7 @@ pub enum Thread {
         next: Cycle,
         until: Option<Cycle>,
     },
-    /// It is in a call until another node has answered; signals wait.
+    /// It is in a call until another node has answered, or a copy is complete; signals wait.
     Asking {
         hart: Box<Hart>,
     },
@@ -294,7 +295,10 @@ impl System {
         }
         chip.settle();
         for line in std::mem::take(&mut chip.wires.interrupts) {
-            self.lending.iter().for_each(|lending| lending.interrupted(line, chip));
+            match line {
+                RDMA_LINE => self.end_copies(chip),
+                _ => self.lending.iter().for_each(|lending| lending.interrupted(line, chip)),
+            }
         }
         for number in 0..self.threads.len() {
             if let Thread::Watching { hart, .. } = self.threads[number].clone() {
@@ -369,7 +373,7 @@ impl System {
                     format!("sleeps in a system call at {}", symbols.describe(hart.pc))
                 }
                 Thread::Asking { hart } => {
-                    format!("waits for a lender at {}", symbols.describe(hart.pc))
+                    format!("waits for another node at {}", symbols.describe(hart.pc))
                 }
             };
             lines.push(format!("node {}, core {core}: {what}", self.nid));

@@ -2,9 +2,9 @@
 //!
 //! The link layer is `rackmem_rmc::link`, once for each virtual channel: frames arrive exactly once and in
 //! order, and never where there is no room. All virtual channels share the wire, frame by frame: responses and
-//! requests take turns, and interrupts go before or after them. An acknowledgement goes with data of its own channel, or
-//! when nothing else has data. It waits until the other end may have used half of the credits that it could have, or for
-//! half of the time after which that end sends again.
+//! requests take turns, and interrupts go before or after them. An acknowledgement goes with data of its own
+//! channel, or when nothing else has data. It waits until the other end may have used half of the credits that it
+//! could have, or for half of the time after which that end sends again.
 //!
 //! A frame passes the sender's protocol engine, its words go through the transceiver one after the
 //! other, fly, and pass the receiver's protocol engine when the last one is there.

@@ -18,6 +18,7 @@
 //! | `packet` | packets, accesses, and the layers that their time is accounted to |
 //! | `cores` | cores as software sees them: operations, each of which takes its time |
 //! | `qpair`, `channel` | the connections of a node, as Thunder has them, and what serves them |
+//! | `bursts` | the bursts of a bulk copy, as Thunder's RDMA channel has them |
 //! | `workload` | the experiments: random reads, a card's bandwidth and latency, queue pairs |
 //! | `time` | picoseconds, clocks |
 //!
@@ -47,6 +48,7 @@
 //!   descriptor, as pages are apart; or the library copies through a buffer in one piece that was translated
 //!   beforehand, at both ends.
 
+pub(crate) mod bursts;
 pub(crate) mod card;
 pub(crate) mod channel;
 mod cores;

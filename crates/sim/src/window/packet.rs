@@ -11,13 +11,17 @@ pub enum Asker {
     Engine(u16),
     /// A core of a node, of a device.
     Core(u16),
+    /// The RDMA channel of a node.
+    Rdma(u16),
 }
 
 impl Asker {
     /// Number of the node that the answer goes to.
     pub const fn node(self) -> u16 {
         match self {
-            Asker::Queue(node) | Asker::Engine(node) | Asker::Core(node) => node,
+            Asker::Queue(node) | Asker::Engine(node) | Asker::Core(node) | Asker::Rdma(node) => {
+                node
+            }
         }
     }
 }

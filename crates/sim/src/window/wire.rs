@@ -30,8 +30,8 @@ impl Wire {
         self.free_at.div_ceil(PARTS)
     }
 
-    /// Passes on so many bytes, behind those before. If the link were free, the last would be there in cycle `free`; the
-    /// cycle in which it is.
+    /// Passes on so many bytes, behind those before; the cycle in which the last is there. If the link were free, that
+    /// would be cycle `free`.
     pub fn pass(&mut self, free: Cycle, bytes: u32) -> Cycle {
         let time = u64::from(bytes) * self.byte_time;
         let start = self.free_at.max((free * PARTS).saturating_sub(time));

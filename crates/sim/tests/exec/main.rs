@@ -18,6 +18,7 @@ mod integrated;
 mod mutation;
 mod parts;
 mod queue_pairs;
+mod rdma;
 mod reuse;
 mod same;
 mod several;

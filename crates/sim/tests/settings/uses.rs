@@ -204,6 +204,7 @@ pub const USES: &[One] = &[
         &[("llc.size_bytes", "64K"), ("extension.lost_per_million", "20000")],
     ),
     long(2, &["tsm_qpair", "--sizes=4K", "--rounds=2", "--messages=20"], "thunder-cores", &[]),
+    long(2, &["tsm_rdma", "--block-bytes=16K", "--blocks=4"], "thunder-cores", &[]),
     long(2, &["deoi_nic", "--sizes=1024", "--frames=60"], "deoi-cores", &[]),
     program(
         2,

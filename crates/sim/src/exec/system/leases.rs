@@ -4,6 +4,7 @@ use rackmem_riscv::{Hart, abi};
 
 use super::{System, Thread};
 use crate::chip::Chip;
+use crate::chip::ni::Ni;
 use crate::exec::borrow::lease::{Message, Outcome, Waiting};
 use crate::exec::pages::User;
 
@@ -28,6 +29,14 @@ impl System {
             let mut user = User { pages: &mut self.pages, chip };
             let result = lending.map_lease(lease, out, &mut self.kernel, &mut user);
             self.ask_again(thread, Some(result.unwrap_or_else(|errno| -errno as u64)), chip);
+        }
+    }
+
+    /// Threads go on whose copies the RDMA channel has made.
+    pub(super) fn end_copies(&mut self, chip: &mut Chip) {
+        let Ni::Bridge(bridge) = &mut chip.ni else { return };
+        for thread in std::mem::take(&mut bridge.rdma.ended) {
+            self.ask_again(thread, Some(0), chip);
         }
     }
 

@@ -19,7 +19,7 @@ impl Thread {
             Thread::Ready { .. } => Some("waits for its turn"),
             Thread::Asleep { .. } => Some("asleep"),
             Thread::Watching { .. } => Some("watches a word of memory"),
-            Thread::Asking { .. } => Some("waits for a lender"),
+            Thread::Asking { .. } => Some("waits for another node"),
             Thread::Idle | Thread::Running => None,
         }
     }

@@ -4,6 +4,7 @@
 use rackmem_rmc::amt::Target;
 
 use super::{Rounds, Workload};
+use crate::interconnect::bursts::{Burst, Bursts};
 use crate::interconnect::node::Op;
 use crate::interconnect::packet::{Access, Master};
 use crate::interconnect::platform::{Platform, Upcall};
@@ -32,9 +33,7 @@ pub struct Rdma {
     soc: SocSpec,
     experiment: ExperimentSpec,
     base: u64,
-    asked: u32,
-    under_way: u32,
-    written: u32,
+    bursts: Bursts,
     blocks: Rounds,
 }
 
@@ -45,22 +44,15 @@ impl Rdma {
             soc: machine.soc.clone(),
             experiment: machine.experiment.clone(),
             base: 0,
-            asked: 0,
-            under_way: 0,
-            written: 0,
+            bursts: Bursts::new(&machine.qpair, 0),
             blocks: Rounds::new(&machine.experiment),
         }
     }
 
     /// Asks for bursts, as many as may be under way.
     fn read(&mut self, platform: &mut Platform) {
-        let all = self.experiment.message_bytes;
-        while self.asked < all && self.under_way < self.qpair.bursts {
-            let bytes = self.qpair.burst_bytes.min(all - self.asked);
-            let address = self.base + u64::from(self.asked);
-            self.access(platform, false, address, self.asked, bytes);
-            self.asked += bytes;
-            self.under_way += 1;
+        while let Some(Burst { at, bytes }) = self.bursts.ask() {
+            self.access(platform, false, self.base + at, at as u32, bytes);
         }
     }
 
@@ -68,6 +60,14 @@ impl Rdma {
         let master = Master::Qpair(at | if is_write { WRITE } else { 0 });
         let now = platform.now();
         platform.access(Access::new(master, BORROWER, is_write, address, bytes, now));
+    }
+
+    /// A burst is in local memory. After the last one the channel interrupts; the handler wakes the thread that waits.
+    fn written(&mut self, platform: &mut Platform, bytes: u32) {
+        if self.bursts.moved(bytes) {
+            let work = Op::Work(ps(self.soc.interrupt_ns + self.soc.wake_ns));
+            platform.thread(BORROWER, 0, [work, Op::call(THERE)]);
+        }
     }
 
     fn called(&mut self, platform: &mut Platform, what: u8) {
@@ -78,7 +78,7 @@ impl Rdma {
                 platform.thread(BORROWER, 0, [work, Op::call(TOLD)]);
             }
             TOLD => {
-                (self.asked, self.written) = (0, 0);
+                self.bursts = Bursts::new(&self.qpair, self.experiment.message_bytes.into());
                 self.read(platform);
             }
             THERE => {
@@ -104,18 +104,11 @@ impl Workload for Rdma {
             Upcall::Called { call, .. } => self.called(platform, call.what),
             // A burst has come: it goes to local memory.
             Upcall::Qpair { operation, access } if operation & WRITE == 0 => {
-                self.under_way -= 1;
+                self.bursts.leave();
                 self.access(platform, true, operation.into(), operation, access.bytes);
                 self.read(platform);
             }
-            Upcall::Qpair { access, .. } => {
-                self.written += access.bytes;
-                if self.written == self.experiment.message_bytes {
-                    // The channel interrupts; its handler wakes who waits.
-                    let work = Op::Work(ps(self.soc.interrupt_ns + self.soc.wake_ns));
-                    platform.thread(BORROWER, 0, [work, Op::call(THERE)]);
-                }
-            }
+            Upcall::Qpair { access, .. } => self.written(platform, access.bytes),
             _ => {}
         }
         self.blocks.are_complete()
