@@ -5,6 +5,7 @@
  * Node 0 copies blocks to memory of node 1 and back, one after the other, and checks their bytes. With
  * --exchange both nodes look at what was copied, and with --errors node 0 tries what a copy must not do.
  */
+#define _DEFAULT_SOURCE
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -83,7 +83,7 @@ fn packets_without_a_route_are_dropped_and_counted() {
 #[test]
 fn a_message_is_no_longer_than_the_memory_of_a_node() {
     let load = |bytes: u32| {
-        let bytes = Override::new("experiment.message_bytes", &bytes.to_string());
+        let bytes = Override::new("experiment.message_bytes", bytes.to_string());
         machine::load("thunder", &[Override::new("experiment.kind", "rdma"), bytes])
     };
     assert!(load(1 << 30).is_ok());
