@@ -8,6 +8,8 @@ use super::{Context, Errno, Kernel, Result, number};
 
 const STACK: u32 = 3;
 const FILES: u32 = 7;
+const NICE: u32 = 13;
+const REAL_TIME: u32 = 14;
 
 /// Resources that Linux has limits for.
 const RESOURCES: u32 = 16;
@@ -33,6 +35,7 @@ impl Limits {
         let initial = match resource {
             STACK => Limit { now: 8 << 20, most: NONE },
             FILES => Limit { now: 1024, most: 1024 },
+            NICE | REAL_TIME => Limit { now: 0, most: 0 },
             _ => Limit { now: NONE, most: NONE },
         };
         self.set.get(&resource).copied().unwrap_or(initial)

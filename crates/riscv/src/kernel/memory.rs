@@ -36,7 +36,8 @@ const MAP_FIXED: u64 = 0x10;
 pub(super) const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
-pub(super) const MADV_DONTNEED: u64 = 4;
+const MADV_DONTNEED: u64 = 4;
+const MADV_DONTNEED_LOCKED: u64 = 24;
 
 /// Heap and mappings of a process.
 #[derive(Serialize, Deserialize)]
@@ -130,6 +131,11 @@ impl Memory {
     /// Whether an address is reserved: taken, and without memory as nobody may use it.
     pub(super) fn is_reserved(&self, address: u64) -> bool {
         address < STACK_TOP && !self.reserved.is_free(address, address + 1)
+    }
+
+    /// The parts of a mapped range that are not just reserved.
+    pub(super) fn usable(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        self.reserved.outside(start, end)
     }
 
     /// Whether a part of a range of pages is reserved.
@@ -232,6 +238,9 @@ impl Memory {
 
     /// Takes away whatever is mapped in a range.
     fn clear(&mut self, start: u64, end: u64, context: &mut Context<'_>) -> Result<()> {
+        if self.reserved.count() >= MOST_RESERVED && self.reserved.splits(start, end) {
+            return Err(Errno::NOMEM);
+        }
         let zone = (MAPPINGS_BOTTOM, MAPPINGS_TOP);
         // Programs, heaps and stacks are outside of the zone of mappings, and never large.
         for (from, to) in [(start, end.min(zone.0)), (start.max(zone.1), end)] {
@@ -260,9 +269,6 @@ impl Memory {
 
     fn munmap(&mut self, address: u64, length: u64, context: &mut Context<'_>) -> Result {
         let (start, end) = page_range(address, length)?;
-        if self.reserved.count() >= MOST_RESERVED && self.reserved.splits(start, end) {
-            return Err(Errno::NOMEM);
-        }
         self.clear(start, end, context)?;
         Ok(0)
     }
@@ -315,6 +321,9 @@ impl Memory {
             return Ok(start);
         }
         let permissions = self.same_permissions(start, end, context).ok_or(Errno::FAULT)?;
+        if permissions == Permissions::NONE && self.reserved.count() >= MOST_RESERVED {
+            return Err(Errno::NOMEM);
+        }
         let new_end = start.checked_add(length).filter(|&end| end <= MAPPINGS_TOP);
         if let Some(new_end) = new_end
             && flags & FIXED == 0
@@ -397,7 +406,7 @@ impl Memory {
             return Ok(0);
         }
         let (start, end) = page_range(address, length)?;
-        if advice == MADV_DONTNEED {
+        if discards(advice) {
             for (from, to) in self.reserved.outside(start, end) {
                 if to - from > LARGEST {
                     return Err(Errno::NOMEM);
@@ -407,6 +416,11 @@ impl Memory {
         }
         if self.is_mapped(start, end, context) { Ok(0) } else { Err(Errno::NOMEM) }
     }
+}
+
+/// Whether advice for `madvise` takes the contents of pages away.
+pub(super) fn discards(advice: u64) -> bool {
+    matches!(advice, MADV_DONTNEED | MADV_DONTNEED_LOCKED)
 }
 
 /// Maps zeroed memory; `false` if the machine does not have so much.

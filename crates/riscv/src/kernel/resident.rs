@@ -4,6 +4,9 @@ use super::memory::{Memory, page_range};
 use super::{Context, Errno, Result};
 use crate::space::PAGE;
 
+/// Pages that `mincore` tells of at a time.
+const PIECE_PAGES: u64 = 1 << 16;
+
 /// The pages that a call names, which need not begin at one.
 fn named(context: &Context<'_>) -> Result<Option<(u64, u64)>> {
     let [address, length, ..] = context.args();
@@ -52,9 +55,14 @@ pub(super) fn resident(memory: &Memory, context: &mut Context<'_>) -> Result {
     if !memory.is_mapped(start, end, context) {
         return Err(Errno::NOMEM);
     }
-    for (page, at) in (start..end).step_by(PAGE as usize).zip(to..) {
-        let is_usable = !memory.is_reserved(page);
-        context.memory.write(at, &[is_usable.into()])?;
+    for from in (start..end).step_by((PIECE_PAGES * PAGE) as usize) {
+        let until = end.min(from + PIECE_PAGES * PAGE);
+        let mut are_usable = vec![0; ((until - from) / PAGE) as usize];
+        for (first, last) in memory.usable(from, until) {
+            let pages = (first - from) / PAGE..(last - from) / PAGE;
+            are_usable[pages.start as usize..pages.end as usize].fill(1);
+        }
+        context.memory.write(to.wrapping_add((from - start) / PAGE), &are_usable)?;
     }
     Ok(0)
 }

@@ -43,7 +43,7 @@ impl Kernel {
             }
             entry = next?;
         }
-        if pending != 0 {
+        if pending & !INHERITS != 0 {
             self.release_mutex(context, owner, (pending, distance), true)?;
         }
         Ok(())

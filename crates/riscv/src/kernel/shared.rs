@@ -281,7 +281,7 @@ impl Kernel {
             number::MMAP => return self.leave_mappings(context).err().map(Err),
             // Pages that are discarded are read from the file again, which changes nothing.
             number::MADVISE
-                if last == memory::MADV_DONTNEED && !self.shared.within(start, end).is_empty() =>
+                if memory::discards(last) && !self.shared.within(start, end).is_empty() =>
             {
                 return Some(Ok(0));
             }

@@ -106,10 +106,14 @@ impl Threads {
         self.on.get_mut(hart)?.as_mut()
     }
 
-    /// The thread with this number, of which 0 stands for the one on `hart`.
+    /// The thread with this number. 0 stands for the one on `hart`, and so does the process once its first thread has
+    /// ended.
     pub(super) fn find(&mut self, hart: usize, id: u64) -> Result<&mut Thread> {
-        let id = id as u32;
-        let hart = if id == 0 { Some(hart) } else { self.hart_of(id.into()) };
+        let hart = match u64::from(id as u32) {
+            0 => Some(hart),
+            PROCESS => self.hart_of(PROCESS).or(Some(hart)),
+            id => self.hart_of(id),
+        };
         hart.and_then(|hart| self.on_hart(hart)).ok_or(Errno::SRCH)
     }
 

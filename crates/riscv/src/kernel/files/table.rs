@@ -255,7 +255,7 @@ impl Table {
     /// The lowest free descriptor from `lowest` on.
     fn free(&mut self, lowest: u64) -> Result<usize> {
         let most = self.most();
-        let lowest = usize::try_from(lowest).ok().filter(|&lowest| lowest < most);
+        let lowest = usize::try_from(lowest).ok().filter(|&lowest| lowest < most.max(1));
         let lowest = lowest.ok_or(Errno::INVAL)?;
         let is_free = |at: &usize| self.descriptors.get(*at).is_none_or(Option::is_none);
         let free = (lowest..most).find(is_free).ok_or(Errno::MFILE)?;

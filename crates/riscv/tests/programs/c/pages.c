@@ -81,6 +81,12 @@ int main(void)
     say("lock one", mlock(two + 5, 10));
     say("unlock", munlock(two + PAGE, PAGE));
     say("lock all", mlockall(1 << 20));
+    say("resident", mincore(two, PAGE, (unsigned char *)-1));
+    say("not all", mincore(two, 2 * PAGE, (unsigned char *)two));
+    munlock(two, PAGE);
+    strcpy(two, "kept");
+    say("discard", madvise(two, PAGE, MADV_DONTNEED));
+    printf("discarded %d\n", two[0] == 0);
     say("neither shared nor private", mmap(NULL, PAGE, PROT_READ, MAP_ANONYMOUS, -1, 0) == MAP_FAILED ? -1 : 0);
     return 0;
 }

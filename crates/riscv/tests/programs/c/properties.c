@@ -156,6 +156,20 @@ static void descriptors(void)
     say("no pipe", fcntl(open("/dev/null", O_RDONLY), F_GETPIPE_SZ));
 }
 
+static void *after_the_first(void *unused)
+{
+    (void)unused;
+    sched_yield();
+    struct rlimit limit;
+    say("priority of the process", getpriority(PRIO_PROCESS, getpid()));
+    say("its limits", prlimit(getpid(), RLIMIT_NOFILE, NULL, &limit));
+    limit.rlim_cur = 0;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    say("none is left", dup(1));
+    fflush(stdout);
+    _exit(0);
+}
+
 int main(void)
 {
     names();
@@ -165,5 +179,7 @@ int main(void)
     limits();
     clocks();
     descriptors();
-    return 0;
+    pthread_t other;
+    pthread_create(&other, NULL, after_the_first, NULL);
+    pthread_exit(NULL);
 }
