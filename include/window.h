@@ -141,8 +141,9 @@ static inline int64_t window_copy(void *to, const void *from, uint64_t bytes, ui
  * this node has stored there, and after one to borrowed memory this node reads what was copied. No
  * thread may unmap a buffer meanwhile. Copies are made one after the other.
  *
- * -22 (EINVAL): no bytes, no multiple of 64, or not exactly one of both buffers is borrowed memory.
- * -14 (EFAULT): a buffer is not mapped or ends outside of memory, or the target is read-only.
+ * -22 (EINVAL): no bytes, no multiple of 64, or not exactly one of both is borrowed memory.
+ * -14 (EFAULT): a buffer is not mapped, ends outside of memory or may not be read, the target may
+ * not be written, or the borrowed memory is not in one piece.
  * -5 (EIO): the lender is lost. -19 (ENODEV): the machine has no such channel.
  */
 static inline int64_t window_rdma(void *to, const void *from, uint64_t bytes)

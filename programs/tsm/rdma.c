@@ -3,7 +3,8 @@
  * section 4.2)
  *
  * Node 0 copies blocks to memory of node 1 and back, one after the other, and checks their bytes. With
- * --exchange both nodes look at what was copied, and with --errors node 0 tries what a copy must not do.
+ * --exchange both nodes look at what was copied, with --overwrite caches have what is copied to, and with --errors
+ * node 0 tries what a copy must not do.
  */
 #define _DEFAULT_SOURCE
 #include <inttypes.h>
@@ -78,6 +79,24 @@ static bool copy_blocks(uint64_t *borrowed, uint64_t *own, uint64_t bytes, uint6
             program_failed(NAME, "block %" PRIu64 " was damaged", block);
             return false;
         }
+    }
+    return true;
+}
+
+/* Copies to as many bytes as the last-level cache holds, which has all of them modified and gives them back while the
+ * copy's own lines take their places; with each of both at several places among the sets of the cache. */
+static bool overwrite(uint64_t *borrowed, uint64_t *own, uint64_t llc_bytes)
+{
+    enum { STEP = 1024, STEPS = 16 };
+    uint64_t words = llc_bytes / sizeof *own, *other = own + words;
+    for (uint64_t step = 0; step < STEPS; step++) {
+        uint64_t *target = borrowed + step * STEP / sizeof *borrowed;
+        fill(own, llc_bytes, 2 * step);
+        fill(other, 2 * llc_bytes, 0);
+        fill(target, llc_bytes, 2 * step + 1);
+        if (window_rdma(target, own, llc_bytes) < 0 || !is_filled(other, 2 * llc_bytes, 0) ||
+            !is_filled(target, llc_bytes, 2 * step))
+            return false;
     }
     return true;
 }
@@ -178,11 +197,14 @@ int main(int argc, char **argv)
 {
     option_sizes sizes = {.count = 1, .at = {PAGE_BYTES}};
     uint64_t blocks = 10;
+    uint64_t llc_bytes = 0;
     bool exchanges = false, tries = false, json = false;
     const option options[] = {
         {"block-bytes", OPTION_SIZES, &sizes, "N,..", "sizes of blocks (4K)", LINE_BYTES, AREA_BYTES},
         {"blocks", OPTION_NUMBER, &blocks, "N", "of each size (10)", 1, UINT32_MAX},
         {"exchange", OPTION_FLAG, &exchanges, NULL, "check what both nodes see", 0, 0},
+        {"overwrite", OPTION_BYTES, &llc_bytes, "N", "check copies over what a cache of N bytes has modified", 4096,
+         AREA_BYTES / 2},
         {"errors", OPTION_FLAG, &tries, NULL, "try what a copy must not do", 0, 0},
         {"json", OPTION_FLAG, &json, NULL, "one line of JSON", 0, 0},
         {0},
@@ -191,6 +213,9 @@ int main(int argc, char **argv)
     int status = options_parse(&line, argc, argv);
     if (status != OPTIONS_GO_ON)
         return status;
+    for (unsigned at = 0; at < sizes.count; at++)
+        if (sizes.at[at] % LINE_BYTES != 0)
+            return options_usage(&line, "--block-bytes are multiples of 64");
     if (program_nid() != 0)
         return exchanges && program_nid() == 1 ? be_copied() : PROGRAM_OK;
     window_memory memory = {0};
@@ -199,14 +224,16 @@ int main(int argc, char **argv)
         return PROGRAM_FAILED;
     if (exchanges)
         return exchange(borrowed, own);
+    if (llc_bytes > 0 && !overwrite(borrowed, own, llc_bytes))
+        return program_failed(NAME, "a copy was lost to what the caches had before");
+    if (llc_bytes > 0)
+        return printf("PASS overwrite\n"), program_flush(NAME);
     if (tries)
         return errors(borrowed, own, memory.bytes);
     if (json)
         printf("{\"sizes\": [");
     for (unsigned at = 0; at < sizes.count; at++) {
         uint64_t bytes = sizes.at[at];
-        if (bytes % LINE_BYTES != 0)
-            return options_usage(&line, "--block-bytes are multiples of 64");
         times times = {0, 0};
         if (!copy_blocks(borrowed, own, bytes, blocks, &times))
             return PROGRAM_FAILED;

@@ -8,8 +8,8 @@
 //! # Decisions
 //!
 //! - *Order.* AXI orders nothing between reads and writes, so a read of a line waits for the answer to a write of it.
-//! - *Writes.* Borrowed lines are cached as local ones are (DEOI §III), so only whole lines that caches give back and
-//!   changes by the operating system are written.
+//! - *Writes.* Borrowed lines are cached as local ones are (DEOI §III), so what is written are whole lines that caches
+//!   give back, changes by the operating system, and bursts of the RDMA channel.
 //! - *A lender that looks at what it lends.* Past its caches (`window.coherent = false`) others change blocks of which
 //!   it may have copies. Caches of the model have rights and no contents, so it sees the change; hardware would show it
 //!   the old copy for a while. What is lent has one user, so no program should look.
@@ -172,6 +172,18 @@ impl Bridge {
         }
     }
 
+    /// A line that caches or the operating system give back leaves with the content that it has by now: since then
+    /// another write of it may have left.
+    fn renew(&self, packet: &mut Packet<Body>, wires: &Wires) {
+        if let Some(Access::Write { block, asker: Some((Asker::Queue(_), tag)), .. }) =
+            &mut packet.body
+            && !block.is_change()
+            && let Some(content) = wires.content(*self.unanswered.get(*tag))
+        {
+            *block = content;
+        }
+    }
+
     /// Whether no write of a line waits for its lender's answer.
     fn is_answered(&self, line: Line) -> bool {
         self.unanswered.values().all(|&written| written != line)
@@ -235,6 +247,7 @@ impl Bridge {
             Event::Module(event) => self.module.happen(at, event),
             Event::Leave(mut packet) => {
                 packet.trip.charge(Layer::Software, at);
+                self.renew(&mut packet, wires);
                 self.module.send(at, packet);
             }
             Event::Home(packet) if self.is_register(&packet) => self.register(at, packet, wires),

@@ -187,11 +187,10 @@ impl Home {
 
     /// A block is written to memory: its copy here is not modified any more. Whether one was, or may be on its way.
     pub fn clean(&mut self, line: Line, wires: &Wires) -> bool {
-        let is_collecting =
-            self.active.get(line).is_some_and(|active| active.block.is_collecting());
+        let is_moving = self.active.get(line).is_some_and(|active| active.block.is_moving());
         let entry = self.llc.find(wires.layout.index_at_home(line), line);
         let was_modified = entry.is_some_and(|entry| std::mem::take(self.llc.value_mut(entry)));
-        is_collecting || was_modified
+        is_moving || was_modified
     }
 
     /// Copies of a block as far as its home knows, for checks.

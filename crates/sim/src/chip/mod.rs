@@ -359,18 +359,21 @@ impl Chip {
         }
     }
 
-    /// Blocks of borrowed memory have been written past this node's caches: copies have the new content, and readers
-    /// are notified.
+    /// Blocks of borrowed memory have been written past this node's caches: copies have the new content, which is the
+    /// lender's, and readers are notified.
     #[inline]
     fn tell_outdated(&mut self) {
-        while let Ni::Bridge(bridge) = &mut self.ni
+        while let Chip { wires, tiles, homes, ni: Ni::Bridge(bridge), .. } = self
             && let Some((line, change)) = bridge.take_outdated()
         {
-            if let Some(image) = &mut self.wires.image {
-                image.change(line, change);
+            let home = &mut homes[usize::from(wires.layout.home_of(line))];
+            home.change_borrowed(line, change);
+            if !change.is_change() {
+                home.clean(line, wires);
+                for tile in tiles.iter_mut() {
+                    tile.l1.clean(line);
+                }
             }
-            let home = self.wires.layout.home_of(line);
-            self.homes[usize::from(home)].change_borrowed(line, change);
             self.changed_by_system(line);
         }
     }

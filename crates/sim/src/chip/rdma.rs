@@ -127,10 +127,10 @@ impl Rdma {
         Some(first / BLOCK_BYTES..(first + u64::from(bytes)).div_ceil(BLOCK_BYTES))
     }
 
-    /// Whether a line of borrowed memory is being written.
+    /// Whether a write of a line of borrowed memory is on its way.
     pub fn is_writing(&self, line: u64) -> bool {
         let Some(copy) = self.copies.front().filter(|copy| !copy.is_in) else { return false };
-        self.moving.values().any(|moving| {
+        self.moving.values().filter(|moving| moving.local == 0).any(|moving| {
             let first = copy.borrowed + moving.at;
             (first / BLOCK_BYTES..(first + u64::from(moving.bytes)).div_ceil(BLOCK_BYTES))
                 .contains(&line)

@@ -30,10 +30,9 @@ const READ: Timer = Timer { part: Part::Window, what: 0, index: 0 };
 /// The DMA engine goes on.
 const ENGINE: Timer = Timer { part: Part::Window, what: 1, index: 0 };
 
-/// Tags of the engine's reads of its ring, of its reads and writes of data, and of the writes that say how far it is.
+/// Tags of the engine's reads of its ring, and of its reads and writes of data.
 const FETCH: u32 = 0;
 const DATA: u32 = 1;
-const STATUS: u32 = 2;
 
 /// First, last and number of something.
 #[derive(Clone, Copy, Debug, Default)]
@@ -213,9 +212,6 @@ impl Window {
     fn answer(&mut self, wires: &mut Wires) {
         while let Some(answer) = self.inbound.answer(wires) {
             let (asker, packet, data_bytes) = match answer {
-                Answer::Written(_, Packet::Written { tag: STATUS, asker: Asker::Engine(_) }) => {
-                    continue;
-                }
                 // The engine need not be told over the link: its writes are posted.
                 Answer::Written(Asker::Engine(_), _) => {
                     self.written(wires);
@@ -315,8 +311,7 @@ impl Window {
             let address = self.status_address;
             let offset = (address % LINE_BYTES) as usize;
             let block = Block::write(offset, &done.to_le_bytes());
-            let (address, asker) =
-                (address - offset as u64, Some((Asker::Engine(self.nid), STATUS)));
+            let (address, asker) = (address - offset as u64, None);
             let packet = Packet::Write { address, block, asker, tlp_bytes: 8 };
             self.ask_own_memory(self.spec.request_overhead_bytes + 8, packet, wires);
         }

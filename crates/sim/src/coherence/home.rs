@@ -108,9 +108,9 @@ impl<D: Content> Block<D> {
         matches!(self.transaction, Some(Transaction::Prefetch | Transaction::Memory { .. }))
     }
 
-    /// Whether copies come back, of which one may be modified.
-    pub const fn is_collecting(&self) -> bool {
-        matches!(self.transaction, Some(Transaction::Collect { .. }))
+    /// Whether a copy is on its way between caches, or to the home, that may be modified.
+    pub const fn is_moving(&self) -> bool {
+        matches!(self.transaction, Some(Transaction::Collect { .. } | Transaction::Unblock { .. }))
     }
 
     /// Whether there is nothing to remember.

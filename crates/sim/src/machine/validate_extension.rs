@@ -15,6 +15,9 @@ const MAX_CORES: u16 = 64;
 /// Connections of the queue pair channel (TSM §4.2: up to 64k).
 const MAX_CONNECTIONS: u32 = 1 << 16;
 
+/// Bytes of a burst of channels: far beyond those of buses, so that its lines can be counted in 16 bits.
+const MAX_BURST_BYTES: u32 = 1 << 16;
+
 /// Checks a machine of kind `soc`.
 ///
 /// # Errors
@@ -150,6 +153,9 @@ pub(super) fn queue_pairs(machine: &Machine) -> Checked {
     ] {
         at_least(key, value.into(), 1)?;
     }
+    require(qpair.burst_bytes <= MAX_BURST_BYTES, "qpair.burst_bytes", || {
+        format!("is {}, must be 1 to {MAX_BURST_BYTES}", qpair.burst_bytes)
+    })?;
     require(qpair.ocm_reserved_bytes <= qpair.ocm_bytes, "qpair.ocm_reserved_bytes", || {
         format!(
             "is {}, there are {} bytes of on-chip memory",

@@ -65,6 +65,17 @@ fn copies_are_of_what_both_nodes_have_stored() {
     }
 }
 
+/// What caches give back while a copy takes its place does not come after it.
+#[test]
+fn what_caches_give_back_does_not_overwrite_a_copy() {
+    for coherent in ["true", "false"] {
+        let settings =
+            [("window.coherent", coherent), ("llc.size_bytes", "32K"), ("l1.size_bytes", "8K")];
+        let outcome = copy(&settings, &["--overwrite=32K"]);
+        assert_eq!(said(&outcome), "PASS overwrite\n", "coherent {coherent}");
+    }
+}
+
 /// Bursts that are shorter or longer than lines, or no whole number of them, and any number of them under way.
 #[test]
 fn bursts_of_any_length_bring_all_bytes() {

@@ -78,7 +78,12 @@ impl Bridge {
         wires: &mut Wires,
     ) {
         let first = address / BLOCK_BYTES;
-        self.outdated.extend((first..).zip(blocks.iter().copied()));
+        for (line, &block) in (first..).zip(blocks) {
+            if let Some(image) = &mut wires.image {
+                image.change(line, block);
+            }
+            self.outdated.push((line, block));
+        }
         let Target { destination, address } = self.target(first);
         let asker = (Asker::Rdma(self.nid), tag);
         let addresses = (address..).step_by(BLOCK_BYTES as usize);
