@@ -8,7 +8,8 @@
  * verify all pages as they were at the fork, and write to some. BOARD is a file that bench/faults reads and writes
  * meanwhile; its layout is `struct board`.
  *
- * With -DREGION the pages are a region of `rackmem/borrow.h`, without forks.
+ * With -DREGION the pages are a region of `rackmem/borrow.h`, without forks and without pages that are discarded: nobody
+ * tells a region's pager of madvise().
  *
  * Exit status: 0 as told, 2 for a mistake in using it, 3 for wrong bytes. */
 
@@ -18,6 +19,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,6 +127,17 @@ static size_t active_pages(void)
     return board->orders & GROW ? page_count : page_count / 2;
 }
 
+/* Makes a page zero; false if that cannot be. */
+static bool discard(size_t page)
+{
+#ifdef REGION
+    (void)page;
+    return false;
+#else
+    return madvise(words(page), PAGE, MADV_DONTNEED) == 0;
+#endif
+}
+
 /* Has the kernel read pages: what it cannot reach must be a short count or EFAULT, and then a touch brings it. */
 static void check_by_kernel(int file, size_t page)
 {
@@ -168,7 +181,7 @@ static void *work(void *argument)
             } else {
                 check(page, words(page), "thread");
                 pthread_mutex_lock(&locks[number]);
-                if (kind >= 250 && madvise(words(page), PAGE, MADV_DONTNEED) == 0)
+                if (kind >= 250 && discard(page))
                     generations[page] = 0;
                 else
                     write_page(page);

@@ -11,7 +11,9 @@
  * links. Needs Linux 6.8 and the right to use userfaultfd(2); rackmem_last_error() says what is
  * missing.
  *
- * A child of fork() must not touch the memory (programs that are run by `rackmem borrow` may).
+ * A child of fork() must not touch the memory, and madvise(), mprotect(), mremap() and munmap()
+ * must not be called on it: after MADV_DONTNEED a page that is away comes back as it was. Programs
+ * that are run by `rackmem borrow` may do all of that with their own memory.
  */
 #ifndef RACKMEM_BORROW_H
 #define RACKMEM_BORROW_H
