@@ -134,7 +134,7 @@ impl Files {
         bits: &mut [u8],
     ) -> Result {
         let mut ready = 0;
-        // What the program has behind the last one is not asked for.
+        // Bits behind the last descriptor are not asked for.
         for descriptor in count..8 * bits.len() as u32 {
             bits[(descriptor / 8) as usize] &= !(1 << (descriptor % 8));
         }

@@ -1,4 +1,4 @@
-// What threads and processes have: names, priorities, policies, cores, limits, clocks.
+// Properties of threads and processes: names, priorities, policies, cores, limits, clocks.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
