@@ -5,7 +5,8 @@ use rackmem_riscv::code::Code as Decoded;
 use rackmem_riscv::encode::{opcode, r};
 use rackmem_riscv::space::{AddressSpace, Fault, Permissions, Wanted};
 use rackmem_riscv::{Hart, Inst};
-use rackmem_sim::cpu::{Core, CpuSpec, Line, Next, Port, Program, Translate, Words};
+use rackmem_sim::block::{Line, Words};
+use rackmem_sim::cpu::{Core, CpuSpec, Next, Port, Program, Translate};
 
 use rackmem_sim::litmus::code::*;
 

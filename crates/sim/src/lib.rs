@@ -24,6 +24,7 @@
 //! | [`engine`] | cycles, events, random numbers |
 //! | [`noc`] | routers, links, topologies, routing; synthetic traffic |
 //! | [`coherence`] | the protocol as pure state machines |
+//! | [`block`] | blocks of memory: their numbers, bytes and contents |
 //! | [`chip`] | caches, homes, memory, cores, network interfaces, put together |
 //! | [`cpu`] | cores that execute programs, out of order |
 //! | [`sonuma`] | the remote memory controller of Scale-Out NUMA, stage by stage |
@@ -45,6 +46,7 @@
 //!
 //! `sonuma` and `cpu` see an L1 and a clock as traits, so that tests give them others.
 
+pub mod block;
 pub mod chip;
 pub mod coherence;
 pub mod cpu;

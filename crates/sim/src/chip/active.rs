@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::block::Block;
-use super::layout::Line;
+use crate::block::{Block, Line};
 use crate::coherence::{Party, Request, home};
 
 /// A block for which something is under way.

@@ -2,14 +2,13 @@
 
 use std::collections::VecDeque;
 
-use super::block::Block;
 use super::cache::send_coherence;
 use super::front::QueueCache;
-use super::layout::{BLOCK_BYTES, Layout, Line, Part};
+use super::layout::{Layout, Part};
 use super::message::Payload;
-use super::tags::Tags;
 use super::tile::put_word;
 use super::wires::Wires;
+use crate::block::{BLOCK_BYTES, Block, Line, Tags};
 use crate::coherence::pair::{self, Action, Actions, Config};
 use crate::coherence::{Access, Eviction, Message, Party, l1};
 use crate::machine::Machine;

@@ -1,11 +1,10 @@
 //! A private cache: an L1, or an NI cache that is a party of its own.
 
-use super::block::Block;
 use super::integrated::Integrated;
-use super::layout::{BLOCK_BYTES, Line, Part};
+use super::layout::Part;
 use super::message::Payload;
-use super::tags::Tags;
 use super::wires::Wires;
+use crate::block::{BLOCK_BYTES, Block, Line, Tags};
 use crate::coherence::l1::{self, Action, Actions};
 use crate::coherence::{Access, Eviction, Message, Party, Response};
 use crate::machine::Machine;

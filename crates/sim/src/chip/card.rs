@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 
 use rackmem_abi::LINE_BYTES;
 
-use super::block::Block;
+use crate::block::Block;
 use crate::interconnect::nic::{self, Action, CardFrame, Nic, Step};
 use crate::interconnect::nic::{
     RECEIVE_STATUS, RECEIVE_TAIL, RECEIVED, SEND_STATUS, SEND_TAIL, SENT,

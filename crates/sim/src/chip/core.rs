@@ -12,11 +12,12 @@ use rackmem_rmc::qp::Cursor;
 
 use super::cache::PrivateCache;
 use super::front::CONTEXT;
-use super::layout::{BLOCK_BYTES, BUFFER_LINE, Line, Part};
+use super::layout::{BUFFER_LINE, Part};
 use super::message::{NetPacket, Payload};
 use super::open_loop::Arrivals;
 use super::probe::{Mark, ReadId};
 use super::wires::{Event, Wires};
+use crate::block::{BLOCK_BYTES, Line};
 use crate::engine::{Cycle, Random};
 use crate::machine::Machine;
 use crate::machine::spec::{Placement, WorkloadKind};

@@ -8,15 +8,13 @@ use super::cache::PrivateCache;
 use super::device_port::DevicePort;
 use super::fast::{self, Fast};
 use super::integrated;
-use super::layout::{Line, Queue};
+use super::layout::Queue;
 use super::probe::ReadId;
 use super::through::Through;
 use super::wires::{Event, Pace, Wires};
 use super::write_through::{Look, WriteThrough};
-use crate::cpu::{
-    Core, LINE_BYTES, Lives, Next, Port, Program, Stats, Stop, Stretch, Tally, Track, Translate,
-    Words,
-};
+use crate::block::{BLOCK_BYTES, Line, Words};
+use crate::cpu::{Core, Lives, Next, Port, Program, Stats, Stop, Stretch, Tally, Track, Translate};
 use crate::engine::{Cycle, MOST};
 use crate::machine::Machine;
 use crate::scratchpad::Target;
@@ -456,7 +454,7 @@ impl Port for View<'_> {
     }
 
     fn is_waited_for(&self, line: Line) -> bool {
-        self.wires.map.regions.is_some() && line >= LOCK_BOX / LINE_BYTES
+        self.wires.map.regions.is_some() && line >= LOCK_BOX / BLOCK_BYTES
     }
 
     fn keeps_stores_in_order(&self) -> bool {

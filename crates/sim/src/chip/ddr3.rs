@@ -1,9 +1,9 @@
 //! A memory controller's DDR3 channel on the chip: between the chip's clock and the channel's, between
 //! messages and requests.
 
-use super::layout::Line;
 use super::memory::Read;
 use super::wires::{Event, Wires};
+use crate::block::Line;
 use crate::dram::{Channel, Clocks, Done, Kind, Request};
 use crate::engine::{Cycle, Slab};
 use crate::figures::Figures;

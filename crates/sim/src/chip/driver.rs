@@ -1,8 +1,8 @@
 //! Accesses to a tile's L1 by the chip's user, such as a test, not by a program of the model.
 
 use super::cache::PrivateCache;
-use super::layout::Line;
 use super::wires::Wires;
+use crate::block::Line;
 
 /// An access to a word of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

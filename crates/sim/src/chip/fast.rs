@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 
 use super::cache::PrivateCache;
 use super::image::Image;
-use super::layout::{BLOCK_BYTES, Line};
 use super::mmu::Mmu;
 use super::trail::{self, Touch, Trail};
 use super::wires::Wires;
+use crate::block::{BLOCK_BYTES, Line};
 use crate::cpu::Stop;
 use crate::engine::{Cycle, MOST};
 

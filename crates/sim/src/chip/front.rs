@@ -10,11 +10,12 @@ use rackmem_abi::{CqEntry, Status, WQ_ENTRY_BYTES};
 use rackmem_rmc::qp::{Cursor, Qp};
 use rackmem_rmc::{QpConfig, Rights, Work, rgp};
 
-use super::layout::{BLOCK_BYTES, Layout, Line, Part};
+use super::layout::{Layout, Part};
 use super::message::Payload;
 use super::ni::Timer;
 use super::probe::{Mark, ReadId};
 use super::wires::{Event, Pace, Wires};
+use crate::block::{BLOCK_BYTES, Line};
 use crate::machine::Machine;
 use crate::machine::spec::Placement;
 

@@ -1,14 +1,13 @@
 //! A home: a bank of the LLC and its directory slice (Manycore NI §3.1, Table 2).
 
 use super::active::ActiveSet;
-use super::block::Block;
 use super::cache::fill_content;
-use super::layout::{BUFFER_LINE, Line, Part, SEGMENT_LINE};
+use super::layout::{BUFFER_LINE, Part, SEGMENT_LINE};
 use super::map::Stay;
 use super::message::{Letter, Payload, UNTRACED};
-use super::tags::Tags;
 use super::values::Values;
 use super::wires::{Event, Updated, Wires};
+use crate::block::{Block, Line, Tags};
 use crate::coherence::home::{self, Action, Actions, Directory};
 use crate::coherence::{Content, Forward, Message, Party, Request, Response};
 use crate::engine::Random;

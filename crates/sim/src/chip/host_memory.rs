@@ -2,10 +2,9 @@
 
 use std::fs;
 
-use super::block::Block;
-use super::layout::{BLOCK_BYTES, Layout};
-use super::tags::Tags;
+use super::layout::Layout;
 use super::values::Values;
+use crate::block::{BLOCK_BYTES, Block, Tags};
 use crate::coherence::{home, l1};
 use crate::machine::Machine;
 

@@ -7,8 +7,7 @@
 
 use rackmem_riscv::space::PAGE;
 
-use super::block::Block;
-use super::layout::{BLOCK_BYTES, Line};
+use crate::block::{BLOCK_BYTES, Block, Line};
 use crate::coherence::Content;
 use crate::sonuma;
 
@@ -84,7 +83,7 @@ impl Image {
     /// Copies memory that begins at a physical address to `bytes`.
     pub fn read_bytes(&self, address: u64, bytes: &mut [u8]) {
         for (at, range) in in_blocks(address, bytes.len()) {
-            let block = sonuma::memory::bytes_of(&self.block(at / BLOCK_BYTES));
+            let block = crate::block::bytes_of(&self.block(at / BLOCK_BYTES));
             let from = (at % BLOCK_BYTES) as usize;
             bytes[range.clone()].copy_from_slice(&block[from..from + range.len()]);
         }
@@ -95,9 +94,9 @@ impl Image {
         for (at, range) in in_blocks(address, bytes.len()) {
             let block = self.block_mut(at / BLOCK_BYTES);
             let from = (at % BLOCK_BYTES) as usize;
-            let mask = sonuma::memory::mask(from, range.len());
-            let new = sonuma::memory::words_at(from, &bytes[range]);
-            sonuma::memory::merge(block, &new, mask);
+            let mask = crate::block::mask(from, range.len());
+            let new = crate::block::words_at(from, &bytes[range]);
+            crate::block::merge(block, &new, mask);
         }
     }
 }

@@ -3,14 +3,12 @@
 
 use std::collections::VecDeque;
 
-use super::block::Block;
-use super::layout::{Line, Part};
+use super::layout::Part;
 use super::message::Payload;
 use super::wires::Wires;
+use crate::block::{BLOCK_BYTES, Block, Line};
 use crate::coherence::{Message, Request, Response};
 use crate::window::packet::{Asker, Packet};
-
-const LINE_BYTES: u64 = 64;
 
 /// Its part, as one of those that access memory without a cache.
 const PART: Part = Part::Rrpp(0);
@@ -66,14 +64,14 @@ impl Inbound {
         match packet {
             Packet::Read { asker, tag, address, lines } => {
                 for index in 0..lines {
-                    let line = address / LINE_BYTES + u64::from(index);
+                    let line = address / BLOCK_BYTES + u64::from(index);
                     let what = What::Read { asker, tag, index, block: Block::ZERO };
                     self.waiting.push_back(Access { line, what, is_done: false });
                 }
             }
             Packet::Write { address, block, asker, .. } => {
                 let what = What::Write { asker, block };
-                let line = address / LINE_BYTES;
+                let line = address / BLOCK_BYTES;
                 self.waiting.push_back(Access { line, what, is_done: false });
             }
             Packet::Data { .. } | Packet::Written { .. } | Packet::Message { .. } => {

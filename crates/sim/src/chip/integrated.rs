@@ -3,10 +3,11 @@
 
 use super::cache::{LastWay, PrivateCache};
 use super::cache_integrated::SEND;
-use super::layout::{Line, Part};
+use super::layout::Part;
 use super::message::Payload;
 use super::ni::Timer;
 use super::wires::{Event, Wires};
+use crate::block::{Line, Words, bytes_of};
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
@@ -14,9 +15,8 @@ use crate::machine::spec::ScratchpadSpec;
 use crate::scratchpad::region::FIRST;
 use crate::scratchpad::table::{Refusal, Region};
 use crate::scratchpad::{
-    LINE_BYTES, Misuse, Ni, NiSpec, Packet, Port, Regions, State, Stored, Target, Words,
+    LINE_BYTES, Misuse, Ni, NiSpec, Packet, Port, Regions, State, Stored, Target,
 };
-use crate::sonuma::memory::bytes_of;
 
 /// The state of the core's load from memory that is not its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

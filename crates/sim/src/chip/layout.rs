@@ -5,16 +5,11 @@ use rackmem_abi::{Packet, Request, WQ_ENTRY_BYTES};
 
 use super::message::NetPacket;
 use super::ni::{Places, Side};
+use crate::block::{BLOCK_BYTES, Line};
 use crate::coherence::Party;
 use crate::machine::Machine;
 use crate::machine::spec::{Contents, NiCacheKind, NocTopology};
 use crate::scratchpad::{Regions, Target};
-
-/// Number of a block of 64 bytes: physical address / 64.
-pub type Line = u64;
-
-/// Bytes of a coherence block, which is the line of all caches and of the fabric's packets.
-pub const BLOCK_BYTES: u64 = rackmem_abi::LINE_BYTES as u64;
 
 /// Local buffers begin here (1 GiB).
 pub const BUFFER_LINE: Line = 1 << 24;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::layout::{BLOCK_BYTES, Line};
+use crate::block::{BLOCK_BYTES, Line};
 use crate::machine::Machine;
 use crate::machine::spec::{Placement, WritePolicy};
 use crate::scratchpad::Regions;

@@ -1,12 +1,12 @@
 //! A memory controller with its memory: a fixed latency (Manycore NI §5), or a DDR3 channel
 //! ([`ddr3`](super::ddr3)).
 
-use super::block::Block;
 use super::ddr3::Ddr3;
-use super::layout::{BLOCK_BYTES, Line, Part};
+use super::layout::Part;
 use super::message::Payload;
 use super::values::Values;
 use super::wires::Wires;
+use crate::block::{BLOCK_BYTES, Block, Line};
 use crate::dram::Kind;
 use crate::engine::Cycle;
 use crate::figures::Figures;

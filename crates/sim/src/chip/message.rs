@@ -3,9 +3,9 @@
 use rackmem_abi::{Header, Packet, Reply, Request, Status};
 use rackmem_rmc::Work;
 
-use super::block::Block;
 use super::device_port;
-use super::layout::{BLOCK_BYTES, Line, Part};
+use super::layout::Part;
+use crate::block::{BLOCK_BYTES, Block, Line};
 use crate::coherence::{Message, Party};
 use crate::engine::Cycle;
 use crate::scratchpad::{self, Class};

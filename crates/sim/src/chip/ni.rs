@@ -6,11 +6,12 @@
 use rackmem_rmc::amt::Amt;
 use serde::{Deserialize, Serialize};
 
-use super::layout::{Layout, Line, Part};
+use super::layout::{Layout, Part};
 use super::message::{Letter, Payload};
 use super::probe::Stages;
 use super::tile::Tile;
 use super::wires::Wires;
+use crate::block::Line;
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;

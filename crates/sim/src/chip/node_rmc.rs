@@ -1,19 +1,18 @@
 //! The remote memory controller of Scale-Out NUMA on its chip: with an L1 of its own in the
 //! coherence domain (§4.3), and with the fabric interface.
 
-use super::block::Block;
 use super::cache::{CacheSpec, PrivateCache};
-use super::layout::{BLOCK_BYTES, Layout, Line, Part};
+use super::layout::{Layout, Part};
 use super::link::Link;
 use super::message::{NetPacket, Payload};
 use super::ni::{Interface, Placement, Places, Side, Timer};
 use super::tile::Tile;
 use super::wires::{Event, Wires};
+use crate::block::{BLOCK_BYTES, Block, Line, Words};
 use crate::coherence::Message;
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::sonuma::driver::Driver;
-use crate::sonuma::memory::Words;
 use crate::sonuma::{L1, Lane, Rmc};
 use crate::statistics::Simulated;
 

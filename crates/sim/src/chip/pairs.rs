@@ -20,11 +20,10 @@ use std::collections::VecDeque;
 use rackmem_riscv::space::PAGE;
 use rackmem_rmc::two_sided::{Descriptor, Kind, Status};
 
-use super::block::Block;
 use super::image::Image;
-use super::layout::{BLOCK_BYTES, Line};
 use super::message::Payload;
 use super::wires::Wires;
+use crate::block::{BLOCK_BYTES, Block, Line};
 use crate::interconnect::channel::{Channel, Host, Message, Part, Step};
 use crate::interconnect::module::Module;
 use crate::interconnect::packet::{self, Packet};

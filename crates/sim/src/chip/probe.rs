@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::layout::Line;
+use crate::block::Line;
 use crate::engine::Cycle;
 use crate::machine::Machine;
 use crate::machine::spec::{Placement, WorkloadKind};

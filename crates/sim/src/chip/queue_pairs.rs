@@ -6,7 +6,7 @@ use rackmem_rmc::Rights;
 use rackmem_rmc::qp::{Cursor, QpConfig};
 
 use super::backends::Backends;
-use super::layout::{Layout, Line, Part};
+use super::layout::{Layout, Part};
 use super::message::{Letter, NetPacket, Payload};
 use super::ni::{Interface, Placement, Places, Side, Timer};
 use super::probe::Mark::{
@@ -17,6 +17,7 @@ use super::probe::Span::{Between, CqRead, CqTransfer};
 use super::probe::Stages;
 use super::tile::{BehindL1, NiCache, OwnCache, Tile};
 use super::wires::Wires;
+use crate::block::Line;
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;

@@ -15,9 +15,8 @@ use std::ops::Range;
 
 use rackmem_riscv::space::PAGE;
 
-use super::block::Block;
 use super::image::in_blocks;
-use super::layout::BLOCK_BYTES;
+use crate::block::{BLOCK_BYTES, Block};
 use crate::engine::Slab;
 use crate::interconnect::bursts::{self, Bursts};
 use crate::machine::spec::QpairSpec;

@@ -8,13 +8,13 @@ use rackmem_rmc::itt::Entry;
 use rackmem_rmc::{Itt, MAX_ITT_CAPACITY, QpId, Unroll, Work, rcp, rgp};
 
 use super::backends::{pump, unroll};
-use super::block::Block;
 use super::front::CONTEXT;
 use super::image::in_blocks;
-use super::layout::{BLOCK_BYTES, Layout, Line, Part};
+use super::layout::{Layout, Part};
 use super::message::{NetPacket, Payload, VNET_NETWORK, VNET_REQUEST};
 use super::probe::{Mark, ReadId};
 use super::wires::Wires;
+use crate::block::{BLOCK_BYTES, Block, Line};
 use crate::coherence::{Message, Request, Response};
 use crate::engine::Cycle;
 use crate::figures::Figures;

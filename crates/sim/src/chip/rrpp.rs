@@ -7,10 +7,10 @@ use rackmem_abi::{Header, LINE_BYTES, Op, Packet, Request as NetRequest, Status}
 use rackmem_rmc::{Bounds, ContextTable, rrpp};
 
 use super::backends::pump;
-use super::block::Block;
-use super::layout::{BLOCK_BYTES, Line, Part, SEGMENT_LINE};
+use super::layout::{Part, SEGMENT_LINE};
 use super::message::{NetPacket, VNET_REQUEST};
 use super::wires::Wires;
+use crate::block::{BLOCK_BYTES, Block, Line};
 use crate::coherence::{Message, Request, Response};
 use crate::engine::Cycle;
 use crate::figures::Figures;

@@ -2,14 +2,13 @@
 //! combining buffers and the homes.
 
 use super::image::Image;
-use super::layout::{Line, Part};
+use super::layout::Part;
 use super::wires::Wires;
+use crate::block::{BLOCK_BYTES, Line};
 use crate::coherence::{Message, Request, Update};
 use crate::machine::Machine;
 use crate::machine::spec::Placement;
 use crate::window::combining::Combining;
-
-const LINE_BYTES: u64 = 64;
 
 /// The buffers of a core, and their way out.
 #[derive(Clone, Debug)]
@@ -29,7 +28,7 @@ impl Through {
     /// A store; whether it is in a buffer. Otherwise it is to be tried again when something has been
     /// taken.
     pub fn store(&mut self, address: u64, size: u8, value: u64, wires: &mut Wires) -> bool {
-        let (line, offset) = (address / LINE_BYTES, (address % LINE_BYTES) as usize);
+        let (line, offset) = (address / BLOCK_BYTES, (address % BLOCK_BYTES) as usize);
         let bytes = value.to_le_bytes();
         let is_stored = self.combining.store(line, offset, &bytes[..usize::from(size)]);
         self.send(wires);

@@ -2,18 +2,18 @@
 //! frontends; and an NI cache that is a party of its own, at the edge or in a tile.
 
 use super::back_side::BackSide;
-use super::block::Block;
 use super::cache::{Back, CacheSpec, PrivateCache};
 use super::core::Core;
 use super::cpu::Cpu;
 use super::driver::{Asked, Driver};
 use super::front::{Front, QueueCache};
 use super::integrated::Integrated;
-use super::layout::{Layout, Line, Part};
+use super::layout::{Layout, Part};
 use super::message::Payload;
 use super::probe::{Mark, ReadId};
 use super::uncached::Homes;
 use super::wires::Wires;
+use crate::block::{Block, Line};
 use crate::coherence::{Message, l1};
 use crate::engine::Cycle;
 use crate::machine::Machine;

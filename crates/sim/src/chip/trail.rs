@@ -1,6 +1,6 @@
 //! The time at which a core last touched each line of memory, while it executes without timing.
 
-use super::layout::Line;
+use crate::block::Line;
 
 /// Lines of a chunk, which comes into being when one of them is touched.
 const CHUNK: u64 = 1024;

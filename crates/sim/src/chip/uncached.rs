@@ -1,10 +1,10 @@
 //! The queues in their homes, for frontends without an NI cache: each look at a queue and each completion crosses the
 //! chip. So what an NI cache is worth can be measured.
 
-use super::block::Block;
 use super::cache::send_coherence;
-use super::layout::{BLOCK_BYTES, Layout, Line, Part};
+use super::layout::{Layout, Part};
 use super::wires::Wires;
+use crate::block::{BLOCK_BYTES, Block, Line};
 use crate::coherence::{Message, Request, Response};
 use crate::engine::Cycle;
 

@@ -1,7 +1,6 @@
 //! Contents of blocks behind the private caches.
 
-use super::block::Block;
-use super::layout::Line;
+use crate::block::{Block, Line};
 
 const PAGE: u64 = 64;
 

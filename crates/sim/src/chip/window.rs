@@ -4,20 +4,20 @@
 
 use rackmem_rmc::amt::{Amt, Target};
 
-use super::block::Block;
 use super::inbound::{Answer, Inbound};
-use super::layout::{Layout, Line, Part};
+use super::layout::{Layout, Part};
 use super::message::Payload;
 use super::ni::{Interface, Placement, Places, Side, Timer};
 use super::tile::Tile;
 use super::wires::{Departure, Event, Wires};
+use crate::block::{BLOCK_BYTES, Block, Line};
 use crate::coherence::{Message, Party, Response};
 use crate::engine::{Cycle, Slab};
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::WindowSpec;
 use crate::statistics::Simulated;
-use crate::window::dma::{Engine, LINE_BYTES};
+use crate::window::dma::Engine;
 use crate::window::orq::{Asked, Orq};
 use crate::window::packet::{Asker, Packet};
 use crate::window::wire::Wire;
@@ -138,7 +138,7 @@ impl Window {
     }
 
     fn target(&self, line: Line) -> Target {
-        let found = self.amt.lookup(line * LINE_BYTES, LINE_BYTES);
+        let found = self.amt.lookup(line * BLOCK_BYTES, BLOCK_BYTES);
         found.expect("pages are mapped, and lines fetched, where memory is borrowed only")
     }
 
@@ -166,7 +166,7 @@ impl Window {
             }
             // The home is told after the root complex.
             Packet::Data { asker: Asker::Queue(_), .. } => {
-                Some((completion_overhead_bytes + LINE_BYTES as u32, 0))
+                Some((completion_overhead_bytes + BLOCK_BYTES as u32, 0))
             }
             Packet::Written { asker: Asker::Queue(_), .. } => Some((completion_overhead_bytes, 0)),
             _ => None,
@@ -218,7 +218,7 @@ impl Window {
                     continue;
                 }
                 Answer::Written(asker, packet) => (asker, packet, 0),
-                Answer::Data(asker, packet) => (asker, packet, LINE_BYTES as u32),
+                Answer::Data(asker, packet) => (asker, packet, BLOCK_BYTES as u32),
             };
             let bytes = self.spec.completion_overhead_bytes + data_bytes;
             let cycle = self.out.send(wires.now + self.root_cycles, bytes);
@@ -244,7 +244,7 @@ impl Window {
         {
             let setup = if read.is_first { self.setup_cycles } else { 0 };
             // As fast as the link brings it, so that nothing has to be kept.
-            let per_line = LINE_BYTES as u32 + self.spec.completion_overhead_bytes;
+            let per_line = BLOCK_BYTES as u32 + self.spec.completion_overhead_bytes;
             let bytes = u32::from(read.lines) * per_line + self.spec.ack_bytes;
             self.ask_at = wires.now + setup + self.into.cycles(bytes).max(1);
             self.ask(setup, read.address, read.lines, wires);
@@ -259,7 +259,7 @@ impl Window {
     fn ask(&mut self, setup: u64, address: u64, lines: u16, wires: &mut Wires) {
         let asker = Asker::Engine(self.nid);
         let read = |address| Packet::Read { asker, tag: DATA, address, lines };
-        let bytes = u64::from(lines) * LINE_BYTES;
+        let bytes = u64::from(lines) * BLOCK_BYTES;
         match self.amt.lookup(address, bytes) {
             Ok(Target { destination, address }) => {
                 let cycle = wires.now + setup;
@@ -277,10 +277,10 @@ impl Window {
             return self.schedule_engine(wires);
         }
         let Some(write) = engine.data(block) else { return };
-        let payload_bytes = write.blocks.len() as u32 * LINE_BYTES as u32;
-        let to = self.amt.lookup(write.to, LINE_BYTES);
+        let payload_bytes = write.blocks.len() as u32 * BLOCK_BYTES as u32;
+        let to = self.amt.lookup(write.to, BLOCK_BYTES);
         for (index, block) in write.blocks.into_iter().enumerate() {
-            let offset = index as u64 * LINE_BYTES;
+            let offset = index as u64 * BLOCK_BYTES;
             // The TLP's bytes count once, with its first line.
             let tlp_bytes = if index == 0 { payload_bytes } else { 0 };
             match to {
@@ -309,7 +309,7 @@ impl Window {
         if engine.written() {
             let done = engine.done();
             let address = self.status_address;
-            let offset = (address % LINE_BYTES) as usize;
+            let offset = (address % BLOCK_BYTES) as usize;
             let block = Block::write(offset, &done.to_le_bytes());
             let (address, asker) = (address - offset as u64, None);
             let packet = Packet::Write { address, block, asker, tlp_bytes: 8 };

@@ -1,9 +1,8 @@
 //! A small L1 in front of a private cache (CINI §4): it has copies of blocks that the private cache may read,
 //! stores go through it, and all it decides is how long a load takes.
 
-use super::layout::Line;
-use super::tags::Tags;
 use super::wires::{Event, Wires};
+use crate::block::{Line, Tags};
 use crate::engine::Cycle;
 use crate::machine::Machine;
 

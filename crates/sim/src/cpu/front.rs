@@ -3,13 +3,12 @@
 use rackmem_riscv::Inst;
 use rackmem_riscv::space::{Fault, Wanted};
 
-use super::LINE_BYTES;
 use super::ops::{Kind, OpTable};
-use super::outside::{Line, Outside};
+use super::outside::Outside;
 use super::predict::{Checkpoint, Predictor};
 use super::spec::CpuSpec;
 use super::stats::Stats;
-use crate::chip::tags::Tags;
+use crate::block::{BLOCK_BYTES, Line, Tags};
 use crate::engine::Cycle;
 
 /// The most instructions on their way to dispatch.
@@ -77,7 +76,7 @@ impl Front {
             faults: false,
         };
         let entries = spec.front_end_entries().next_power_of_two();
-        let sets = spec.icache_bytes / LINE_BYTES / u64::from(spec.icache_ways);
+        let sets = spec.icache_bytes / BLOCK_BYTES / u64::from(spec.icache_ways);
         Front {
             pc,
             at,
@@ -257,7 +256,7 @@ impl Front {
         stats: &mut Stats,
         outside: &mut impl Outside,
     ) -> Result<bool, Fault> {
-        if address / LINE_BYTES == self.held {
+        if address / BLOCK_BYTES == self.held {
             return Ok(true);
         }
         self.look_up(address, stats, outside)
@@ -269,7 +268,7 @@ impl Front {
         stats: &mut Stats,
         outside: &mut impl Outside,
     ) -> Result<bool, Fault> {
-        let line = outside.translate(address, Wanted::Execute)? / LINE_BYTES;
+        let line = outside.translate(address, Wanted::Execute)? / BLOCK_BYTES;
         if let Some(entry) = self.icache.find(line, line) {
             self.icache.touch(entry);
         } else if outside.fetch(line) {
@@ -281,7 +280,7 @@ impl Front {
             self.waits = true;
             return Ok(false);
         }
-        self.held = address / LINE_BYTES;
+        self.held = address / BLOCK_BYTES;
         self.asked = NO_LINE;
         Ok(true)
     }

@@ -2,11 +2,12 @@
 
 use rackmem_riscv::exec::split::{self, AccessKind, Issued};
 
+use super::Core;
 use super::ops::Kind;
 use super::outside::Outside;
 use super::place::{Place, read, truncated, write};
 use super::slot::Stage;
-use super::{Core, LINE_BYTES};
+use crate::block::BLOCK_BYTES;
 
 /// Bits of the sets of a fence.
 mod set {
@@ -94,7 +95,7 @@ impl Core {
     fn special_load(&mut self, slot: u8, outside: &mut impl Outside) {
         self.sleep.disturb();
         let Place { lines, offset, size } = self.slots[usize::from(slot)].place;
-        let address = lines[0] * LINE_BYTES + u64::from(offset);
+        let address = lines[0] * BLOCK_BYTES + u64::from(offset);
         let Some(raw) = outside.special_load(address, size) else {
             self.head_waits = true;
             return;

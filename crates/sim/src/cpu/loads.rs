@@ -5,11 +5,12 @@ use rackmem_riscv::exec::split::register_value;
 use rackmem_riscv::space::{Cause, Fault, Wanted};
 
 use super::ops::Kind;
-use super::outside::{Line, Outside};
+use super::outside::Outside;
 use super::place::{Place, read, truncated};
 use super::slot::Stage;
 use super::store_queue::{Found, is_older};
-use super::{Core, LINE_BYTES, Stop};
+use super::{Core, Stop};
+use crate::block::{BLOCK_BYTES, Line};
 
 /// Whether a load may have an effect, or somebody else answers it.
 #[inline(always)]
@@ -65,8 +66,8 @@ impl Core {
         }
         let physical = outside.translate(address, wanted)?;
         let mut place = Place {
-            lines: [physical / LINE_BYTES; 2],
-            offset: (physical % LINE_BYTES) as u8,
+            lines: [physical / BLOCK_BYTES; 2],
+            offset: (physical % BLOCK_BYTES) as u8,
             size,
         };
         if place.lines[0] >= outside.special_from() && is_refused(entry.kind, &place) {
@@ -74,7 +75,7 @@ impl Core {
         }
         if place.crosses() {
             let second = address.wrapping_add(place.first_bytes().into());
-            place.lines[1] = outside.translate(second, wanted)? / LINE_BYTES;
+            place.lines[1] = outside.translate(second, wanted)? / BLOCK_BYTES;
         }
         Ok(place)
     }

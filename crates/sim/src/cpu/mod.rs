@@ -90,7 +90,7 @@ use rackmem_riscv::space::Fault;
 use rackmem_riscv::{Hart, Mark, abi};
 use serde::{Deserialize, Serialize};
 
-pub use outside::{Line, Outside, Port, Program, Translate, Words};
+pub use outside::{Outside, Port, Program, Translate};
 pub use pipeline::{Life, Lives, Stretch};
 pub(crate) use place::{read as read_word, write as write_word};
 pub use spec::{CpuSpec, MAX_LATENCY, MAX_WINDOW};
@@ -98,6 +98,7 @@ pub use stats::Stats;
 pub use tally::Tally;
 pub use track::{Call, Room, Slice, Slices, Track, What};
 
+use crate::block::Line;
 use crate::engine::Cycle;
 use front::Front;
 use ops::OpTable;
@@ -108,9 +109,6 @@ use sleep::Sleep;
 use slot::{Due, Masks, Slot};
 use store_buffer::StoreBuffer;
 use store_queue::StoreQueue;
-
-/// Bytes of a line of memory.
-pub const LINE_BYTES: u64 = 64;
 
 /// The reason why a core has stopped: it has come to an instruction that it does not execute. Everything
 /// before it is done, and its stores have left.

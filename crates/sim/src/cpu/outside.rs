@@ -4,13 +4,8 @@ use rackmem_riscv::Inst;
 use rackmem_riscv::csr::Counter;
 use rackmem_riscv::space::{Fault, Wanted};
 
+use crate::block::{Line, Words};
 use crate::engine::Cycle;
-
-/// The number of a line of memory: its physical address divided by [`LINE_BYTES`](super::LINE_BYTES).
-pub type Line = u64;
-
-/// The words of a line.
-pub type Words = [u64; 8];
 
 /// The private cache of a core, as `chip::cache::PrivateCache` is one.
 ///

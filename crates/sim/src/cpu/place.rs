@@ -1,7 +1,6 @@
 //! The place of an access in memory.
 
-use super::LINE_BYTES;
-use super::outside::{Line, Words};
+use crate::block::{BLOCK_BYTES, Line, Words};
 
 /// Bytes of one line or, if they go beyond its end, of two. The two need not be neighbours: pages
 /// can be anywhere.
@@ -18,12 +17,12 @@ impl Place {
     /// Bytes in the first line.
     #[inline(always)]
     pub(super) fn first_bytes(&self) -> u8 {
-        self.size.min(LINE_BYTES as u8 - self.offset)
+        self.size.min(BLOCK_BYTES as u8 - self.offset)
     }
 
     #[inline(always)]
     pub(super) fn crosses(&self) -> bool {
-        self.offset + self.size > LINE_BYTES as u8
+        self.offset + self.size > BLOCK_BYTES as u8
     }
 
     #[inline(always)]

@@ -6,7 +6,8 @@ use super::ops::Kind;
 use super::outside::Outside;
 use super::place::Place;
 use super::store_buffer::Special;
-use super::{Core, LINE_BYTES, Retired, SLOTS, Stop};
+use super::{Core, Retired, SLOTS, Stop};
+use crate::block::BLOCK_BYTES;
 
 impl Core {
     /// Retires what is done, and does what waited to be the oldest.
@@ -162,7 +163,7 @@ impl Core {
         }
         let Some(entry) = self.buffer.oldest() else { return };
         if let Some(special) = entry.special {
-            let address = entry.line * LINE_BYTES + u64::from(special.offset);
+            let address = entry.line * BLOCK_BYTES + u64::from(special.offset);
             return self.drain_special(address, special, outside);
         }
         self.active = true;
@@ -192,7 +193,7 @@ impl Core {
         }
         let slot = (self.head % SLOTS) as usize;
         let store = self.stores.get_mut(self.slots[slot].store);
-        let address = store.place.lines[0] * LINE_BYTES + u64::from(store.place.offset);
+        let address = store.place.lines[0] * BLOCK_BYTES + u64::from(store.place.offset);
         let has_left = outside.special_store(address, store.place.size, store.data);
         self.head_waits = !has_left;
         has_left
@@ -224,7 +225,7 @@ impl Core {
     }
 }
 
-const _: () = assert!(LINE_BYTES == 64, "offsets in a line are bytes, and words are eight");
+const _: () = assert!(BLOCK_BYTES == 64, "offsets in a line are bytes, and words are eight");
 
 /// The stop at an instruction that does not execute.
 pub(super) fn stop_of(inst: &Inst) -> Stop {

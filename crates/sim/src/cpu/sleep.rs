@@ -19,10 +19,11 @@ use rackmem_riscv::Inst;
 use rackmem_riscv::csr::Counter;
 use rackmem_riscv::space::{Fault, Wanted};
 
-use super::outside::{Line, Outside, Port, Program, Translate, Words};
+use super::outside::{Outside, Port, Program, Translate};
 use super::slot::Slot;
 use super::stats::Stats;
 use super::{Core, SLOTS};
+use crate::block::{Line, Words};
 use crate::engine::Cycle;
 
 /// The most lines that a loop may read and still be slept through.

@@ -108,7 +108,7 @@ impl CpuSpec {
         for (name, cycles) in self.latencies() {
             within(name, cycles, 1..=MAX_LATENCY)?;
         }
-        let lines = self.icache_bytes / super::LINE_BYTES / u64::from(self.icache_ways);
+        let lines = self.icache_bytes / crate::block::BLOCK_BYTES / u64::from(self.icache_ways);
         for (name, entries) in [
             ("cpu.icache_bytes", lines),
             ("cpu.indirect_targets", self.indirect_targets.into()),

@@ -2,9 +2,9 @@
 //! store joins the entry of its line, unless a fence or a store to what is no ordinary memory has
 //! come since.
 
-use super::outside::{Line, Words};
 use super::place::{Place, read, truncated, write};
 use super::store_queue::Store;
+use crate::block::{Line, Words};
 
 /// The most entries that a core may have.
 pub(super) const MOST: u32 = 64;

@@ -1,7 +1,5 @@
+use crate::block::BLOCK_BYTES;
 use crate::machine::spec::{DramMapping, DramSpec};
-
-/// Bytes of a burst, and of a block.
-const BLOCK_BYTES: u64 = 64;
 
 /// The place of a block in a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use rackmem_riscv::kernel::UserMemory;
 use rackmem_riscv::space::{Cause, Fault, PAGE, Permissions, Wanted};
 use rackmem_rmc::Rights;
 
+use crate::block::{BLOCK_BYTES, Block};
 use crate::chip::Chip;
-use crate::chip::block::Block;
 use crate::chip::image::Image;
-use crate::chip::layout::{BLOCK_BYTES, SEGMENT_LINE};
+use crate::chip::layout::SEGMENT_LINE;
 use crate::chip::mmu::Page;
 use crate::sonuma::driver::Driver;
 use crate::sonuma::mmu::Space;

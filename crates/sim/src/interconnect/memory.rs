@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 
 use super::time::{Ps, ps};
+use crate::block::BLOCK_BYTES;
 use crate::dram::{Channel, Done, Kind, Request};
 use crate::engine::Slab;
 use crate::machine::spec::DramSpec;
-
-const LINE_BYTES: u64 = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Want {
@@ -61,8 +60,8 @@ impl Memory {
         is_write: bool,
         finished: &mut Vec<(u32, Ps)>,
     ) {
-        let first = address / LINE_BYTES;
-        let lines = (address + u64::from(bytes.max(1)) - 1) / LINE_BYTES - first + 1;
+        let first = address / BLOCK_BYTES;
+        let lines = (address + u64::from(bytes.max(1)) - 1) / BLOCK_BYTES - first + 1;
         let id = self.pending.put(Pending { access, lines, last: 0 });
         let kind = if is_write { Kind::Write } else { Kind::Read };
         self.waiting.extend((first..first + lines).map(|line| Want { line, kind, id }));

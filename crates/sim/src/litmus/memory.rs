@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use crate::cpu::{LINE_BYTES, Line, Port, Program, Translate, Words};
+use crate::block::{BLOCK_BYTES, Line, Words};
+use crate::cpu::{Port, Program, Translate};
 use crate::engine::{Cycle, Random};
 use rackmem_riscv::Inst;
 use rackmem_riscv::code::Code;
@@ -103,7 +104,7 @@ impl Memory {
 
     /// Gives lines to a core at once; lines that it may write are taken from all others, which must not have used them.
     pub fn warm(&mut self, core: usize, address: u64, bytes: u64, writable: bool) {
-        for line in address / LINE_BYTES..(address + bytes).div_ceil(LINE_BYTES) {
+        for line in address / BLOCK_BYTES..(address + bytes).div_ceil(BLOCK_BYTES) {
             let state = self.lines.entry(line).or_default();
             let others = if writable { 0 } else { state.holders };
             state.holders = others | 1 << core;
@@ -113,12 +114,12 @@ impl Memory {
 
     /// Makes everything that concerns a line take so many times as long as in others.
     pub fn slow_down(&mut self, address: u64, times: u64) {
-        self.line(address / LINE_BYTES).slowness = times;
+        self.line(address / BLOCK_BYTES).slowness = times;
     }
 
     /// Lets a line be evicted before anybody has asked for it.
     pub fn make_evictable(&mut self, address: u64) {
-        self.evictable.push(address / LINE_BYTES);
+        self.evictable.push(address / BLOCK_BYTES);
     }
 
     /// The cycle of the next event.
@@ -232,7 +233,7 @@ impl Memory {
     }
 
     fn words(&mut self, line: Line) -> Words {
-        let address = |word: usize| line * LINE_BYTES + 8 * word as u64;
+        let address = |word: usize| line * BLOCK_BYTES + 8 * word as u64;
         std::array::from_fn(|word| self.space.load(address(word), 8).unwrap_or(0))
     }
 }
@@ -266,7 +267,7 @@ impl Port for View<'_> {
         let mut words = self.memory.words(line);
         change(&mut words);
         for (word, &value) in words.iter().enumerate() {
-            let address = line * LINE_BYTES + 8 * word as u64;
+            let address = line * BLOCK_BYTES + 8 * word as u64;
             self.memory.space.store(address, 8, value).expect("translation has allowed it");
         }
         true

@@ -3,9 +3,6 @@
 use super::spec::{CpuSpec, L2Spec, Machine, NiCacheKind, NiSpec, NocTopology, Placement, RmcSpec};
 use crate::scratchpad::Regions;
 
-/// Bytes of a cache block.
-pub const BLOCK_BYTES: u64 = rackmem_abi::LINE_BYTES as u64;
-
 impl Machine {
     /// Tiles of a chip, each with a core.
     pub fn cores(&self) -> u32 {

@@ -27,7 +27,6 @@ mod window;
 
 pub use builtin::{BUILT_IN, BuiltIn, DEVICES};
 pub use error::{MachineError, Origin};
-pub use geometry::BLOCK_BYTES;
 pub use kind::Kind;
 pub use load::{asked, load, load_device, load_for, load_text, resolved, unread};
 pub use needs::Use;

@@ -4,12 +4,12 @@ use std::ops::RangeInclusive;
 
 use rackmem_abi::PACKET_BYTES;
 
-use super::geometry::BLOCK_BYTES;
 use super::kind::Kind;
 use super::spec::{Machine, NocTopology, Placement, Remote, WorkloadKind};
 use super::validate_extension::extension;
 use super::validate_rack::rack;
 use super::validate_window::window;
+use crate::block::BLOCK_BYTES;
 use crate::chip::noc_spec;
 use crate::coherence::message::MAX_CACHES;
 use crate::dram::Timing;

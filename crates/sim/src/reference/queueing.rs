@@ -1,5 +1,6 @@
 //! The model beside formulas of queueing theory, where it reduces to what they are about.
 
+use crate::block::BLOCK_BYTES;
 use crate::dram::alone::{self, Access, Generator, Outcome, Pattern};
 use crate::dram::{Kind, Tick};
 use crate::engine::Random;
@@ -164,7 +165,7 @@ fn littles_law_of_memory(
         Ok(())
     })?;
     let bytes_per_clock = report.bandwidth_gbps * alone::timing(&machine).tck_ps as f64 / 1000.0;
-    let requests_per_clock = bytes_per_clock / alone::BLOCK_BYTES as f64;
+    let requests_per_clock = bytes_per_clock / BLOCK_BYTES as f64;
     let by_law = requests_per_clock * report.reads.mean;
     let what =
         format!("requests in {device}, {}, one every {interval}: rate by latency", pattern.name());

@@ -1,9 +1,9 @@
 //! The buffer in which remote stores to different words of a line wait for each other (CINI §3.1, "write-combining
 //! buffers"): a packet for many stores instead of one for each.
 
+use super::LINE_BYTES;
 use super::packet::Packet;
-use super::{LINE_BYTES, Words};
-use crate::sonuma::memory::{mask, merge, words_at};
+use crate::block::{Words, mask, merge, words_at};
 
 /// Stores that have not left yet: those to one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,8 @@
 //! Command buffers (CINI §3.3): lines that start a transfer by themselves when all words of its
 //! description have been stored, in whatever order.
 
-use super::{MAX_COPY_BYTES, MAX_MESSAGE_BYTES, WORD_BYTES, Words};
+use super::{MAX_COPY_BYTES, MAX_MESSAGE_BYTES, WORD_BYTES};
+use crate::block::Words;
 
 /// Opcode of a message: its data is in the command.
 pub const MESSAGE: u8 = 1;

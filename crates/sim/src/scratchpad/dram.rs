@@ -4,11 +4,11 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 
+use super::LINE_BYTES;
 use super::packet::{Class, Packet};
 use super::region::DRAM;
 use super::transfer::{Transfer, gather};
-use super::{LINE_BYTES, Words};
-use crate::sonuma::memory::{mask, merge, words_at};
+use crate::block::{Words, mask, merge, words_at};
 
 /// Lines of a chunk, which comes into being when one of them is written.
 const CHUNK: usize = 1024;

@@ -39,6 +39,8 @@
 //! - *DMA to memory* goes to a range that caches do not keep (`scratchpad.dram_bytes`). Copies to cacheable memory are
 //!   refused, as on the prototype.
 
+use crate::block::BLOCK_BYTES;
+
 mod combine;
 mod command;
 pub mod dram;
@@ -59,11 +61,8 @@ pub use packet::{Class, Packet};
 pub use port::Port;
 pub use region::{Regions, Target};
 
-/// The words of a line.
-pub type Words = [u64; 8];
-
 /// Bytes of a cache line, of which each has state bits of its own.
-pub const LINE_BYTES: u32 = 64;
+pub const LINE_BYTES: u32 = BLOCK_BYTES as u32;
 
 /// Bytes of a word: arguments of commands, values of counters, and items of queues are words.
 pub const WORD_BYTES: u32 = 8;

@@ -1,6 +1,6 @@
 //! Packets between caches with integrated network interfaces (CINI §3.4, Fig. 5).
 
-use super::Words;
+use crate::block::Words;
 
 /// A class of packets. Each may have to wait for a later one, and never for an earlier one: a read is
 /// answered by writes, a write by an acknowledgement, and an acknowledgement by nothing. The paper

@@ -1,9 +1,9 @@
 //! Transfers that leave as packets: each has what is in one line of the destination, so packets may
 //! arrive in any order (CINI §2.1).
 
+use super::LINE_BYTES;
 use super::packet::Packet;
-use super::{LINE_BYTES, Words};
-use crate::sonuma::memory::{bytes_of, mask, words_at};
+use crate::block::{Words, bytes_of, mask, words_at};
 
 /// Bytes of a packet at most, in order.
 pub type Content = [u8; LINE_BYTES as usize];

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::maq::{Access, Maq, Response, SOURCES, Source, Tag};
-use super::memory::Line;
+use crate::block::Line;
 use crate::engine::Cycle;
 
 /// The event for which the asking stage waits.

@@ -8,11 +8,11 @@ use rackmem_rmc::QpId;
 use super::arbiter::{Arbiters, Wait};
 use super::ct::{CT_ENTRY_BYTES, Context, CtCache};
 use super::maq::{Access, Interface, Response, Tag};
-use super::memory::LINE;
 use super::mmu::{Lookup, Mmu, Space, Walked};
 use super::page::{Fault, Kind, Mapping};
 use super::queues::Queues;
 use super::spec::RmcSpec;
+use crate::block::BLOCK_BYTES;
 use crate::engine::Cycle;
 
 /// Size of an entry of the ITT; [`rackmem_rmc::itt::Entry::words`] is its layout.
@@ -181,7 +181,7 @@ impl Common {
         let context = self.contexts.lookup(ctx_id);
         if context.is_none() {
             let address = self.registers.ct_base + u64::from(ctx_id) * CT_ENTRY_BYTES;
-            let access = Access::load(address, LINE as usize, Interface::Line);
+            let access = Access::load(address, BLOCK_BYTES as usize, Interface::Line);
             let tag = Tag { stage: self.contexts.epoch(), ..tag };
             self.arbiters.ask(now, access, tag, Wait::Done);
         }
@@ -309,12 +309,12 @@ impl Piece {
 
     /// Number of blocks it lies in: 1 or 2.
     pub fn parts(&self) -> u8 {
-        1 + u8::from(self.virt % LINE + u64::from(self.bytes) > LINE)
+        1 + u8::from(self.virt % BLOCK_BYTES + u64::from(self.bytes) > BLOCK_BYTES)
     }
 
     /// Physical address of a part, and which bytes of the piece it has.
     pub fn part(&self, part: u8) -> (u64, std::ops::Range<usize>) {
-        let first = (LINE - self.virt % LINE).min(u64::from(self.bytes)) as usize;
+        let first = (BLOCK_BYTES - self.virt % BLOCK_BYTES).min(u64::from(self.bytes)) as usize;
         match part {
             0 => (self.phys[0], 0..first),
             _ => (self.phys[1], first..usize::from(self.bytes)),
@@ -331,7 +331,7 @@ impl Piece {
     ) -> Translated {
         let virt = match self.translated {
             0 => self.virt,
-            _ => (self.virt | (LINE - 1)) + 1,
+            _ => (self.virt | (BLOCK_BYTES - 1)) + 1,
         };
         let phys = match self.found.take() {
             Some(found) => found.and_then(|mapping| mapping.translate(virt, kind)),
@@ -348,10 +348,10 @@ impl Piece {
         self.phys[usize::from(self.translated)] = phys;
         self.translated += 1;
         if self.translated < self.parts() {
-            let next = (virt | (LINE - 1)) + 1;
+            let next = (virt | (BLOCK_BYTES - 1)) + 1;
             // No page is smaller; the second block of a page needs no lookup.
             if next % 4096 != 0 {
-                self.phys[1] = (phys | (LINE - 1)) + 1;
+                self.phys[1] = (phys | (BLOCK_BYTES - 1)) + 1;
                 self.translated += 1;
             }
         }

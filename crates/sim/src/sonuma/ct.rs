@@ -28,11 +28,11 @@
 use rackmem_abi::Status;
 use rackmem_rmc::{Bounds, Rights};
 
-use super::memory::{LINE, Words};
 use super::mmu::Space;
+use crate::block::{BLOCK_BYTES, Words};
 
 /// Size of an entry of the CT: a block.
-pub const CT_ENTRY_BYTES: u64 = LINE;
+pub const CT_ENTRY_BYTES: u64 = BLOCK_BYTES;
 
 /// Size of an entry of a list of queue pairs.
 pub const QP_ENTRY_BYTES: u64 = 32;

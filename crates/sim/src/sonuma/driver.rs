@@ -12,13 +12,14 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{ITT_ENTRY_BYTES, Registers};
 use super::ct::{CT_ENTRY_BYTES, Context, QP_ENTRY_BYTES, QueuePair, Segment};
-use super::memory::{Image, LINE};
+use super::memory::Image;
 use super::mmu::Space;
 use super::page::{
     self, ACCESSED, DIRTY, Fault, Format, LEVELS, Mapping, READ, Step, USER, VALID, WRITE,
     leaf_entry, table_entry,
 };
 use super::spec::RmcSpec;
+use crate::block::BLOCK_BYTES;
 
 /// The driver of one node. Memory is zero where it has not written.
 #[derive(Clone, Debug)]
@@ -55,7 +56,7 @@ impl Rings {
     /// page, and no block is in two queues.
     fn bytes(size: u16) -> [u64; 2] {
         let entries = u64::from(size).next_power_of_two();
-        [WQ_ENTRY_BYTES, CQ_ENTRY_BYTES].map(|entry| (entries * entry as u64).max(LINE))
+        [WQ_ENTRY_BYTES, CQ_ENTRY_BYTES].map(|entry| (entries * entry as u64).max(BLOCK_BYTES))
     }
 }
 
@@ -82,8 +83,8 @@ impl Driver {
             unused: vec![],
             for_lists: vec![],
         };
-        driver.allocate(u64::from(contexts) * CT_ENTRY_BYTES, LINE);
-        driver.allocate(u64::from(spec.itt_entries) * ITT_ENTRY_BYTES, LINE);
+        driver.allocate(u64::from(contexts) * CT_ENTRY_BYTES, BLOCK_BYTES);
+        driver.allocate(u64::from(spec.itt_entries) * ITT_ENTRY_BYTES, BLOCK_BYTES);
         for ctx_id in 0..contexts {
             driver.write_context(ctx_id, &Context::NONE, image);
         }
@@ -98,7 +99,8 @@ impl Driver {
     /// inflight transaction table behind it.
     pub fn registers_of(spec: &RmcSpec, first: u64, contexts: u16) -> Registers {
         let ct_base = first.next_multiple_of(spec.page_bytes);
-        let itt_base = (ct_base + u64::from(contexts) * CT_ENTRY_BYTES).next_multiple_of(LINE);
+        let itt_base =
+            (ct_base + u64::from(contexts) * CT_ENTRY_BYTES).next_multiple_of(BLOCK_BYTES);
         Registers { ct_base, ct_entries: contexts, itt_base }
     }
 

@@ -11,9 +11,10 @@ use std::ops::Range;
 
 use arrayvec::ArrayVec;
 
-use super::memory::{L1, Line, Mask, Words, mask, merge};
+use super::memory::L1;
 use super::slots::{MAX_SLOTS, Slots};
 use super::spec::RmcSpec;
+use crate::block::{Line, Mask, Words, mask, merge};
 use crate::engine::Cycle;
 
 /// The source of an access: the arbiter of a pipeline, or of the page walker.

@@ -2,11 +2,11 @@
 
 use super::arbiter::{Arbiters, Wait};
 use super::maq::{Access, Interface, Response, Source, Tag};
-use super::memory::Words;
 use super::page::{Fault, Format, Kind, LEVELS, Mapping, Step};
 use super::slots::Slots;
 use super::spec::RmcSpec;
 use super::tlb::Tlb;
+use crate::block::Words;
 use crate::engine::Cycle;
 
 /// An address space, as the CT names it.

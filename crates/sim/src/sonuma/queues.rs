@@ -18,8 +18,9 @@ use rackmem_rmc::{QpConfig, QpId, Work, rgp};
 use super::arbiter::{Arbiters, Wait};
 use super::ct::QueuePair;
 use super::maq::{Access, Interface, Maq, Source, Tag};
-use super::memory::{L1, LINE, Line, Words};
+use super::memory::L1;
 use super::spec::RmcSpec;
+use crate::block::{BLOCK_BYTES, Line, Words};
 use crate::engine::Cycle;
 
 /// The stage in the tags of polls; others of the RGP have smaller numbers.
@@ -206,7 +207,7 @@ impl Queues {
         }
         maq.poll();
         let address = pair.place.wq + u64::from(next.index) * WQ_ENTRY_BYTES as u64;
-        if let Some(words) = l1.peek(address / LINE) {
+        if let Some(words) = l1.peek(address / BLOCK_BYTES) {
             let more = u64::from(self.more_words);
             if self.look(index, &words, now + self.latency + more) {
                 (0..self.more_words).for_each(|_| maq.poll());
@@ -318,11 +319,11 @@ impl Queues {
         let pair = &mut self.pairs[index];
         let next = pair.state.next_entry();
         let address = pair.place.wq + u64::from(next.index) * WQ_ENTRY_BYTES as u64;
-        let word = (address % LINE / 8) as usize;
+        let word = (address % BLOCK_BYTES / 8) as usize;
         let Some(entry) = rgp::accept([words[word], words[word + 1]], next.phase) else {
             pair.watch = Watch::Due;
             if self.sleeps {
-                pair.watch = Watch::Asleep(address / LINE);
+                pair.watch = Watch::Asleep(address / BLOCK_BYTES);
                 self.asleep += 1;
             }
             return false;

@@ -23,11 +23,11 @@ use rackmem_rmc::rcp;
 use super::arbiter::Wait;
 use super::common::{Common, Fabric, ITT_ENTRY_BYTES, Lane, Local, Piece, Translated};
 use super::maq::{Access, Interface, Response, Source, Tag};
-use super::memory::words_at;
 use super::mmu::{Space, Walked};
 use super::page::Kind;
 use super::slots::{ASLEEP, Slots, Stages};
 use super::spec::RmcSpec;
+use crate::block::words_at;
 use crate::engine::Cycle;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,12 +17,12 @@ use rackmem_rmc::{QpId, Unroll, Work, rgp};
 use super::arbiter::Wait;
 use super::common::{Common, Fabric, ITT_ENTRY_BYTES, Lane, Local, Piece, Translated};
 use super::maq::{Access, Interface, Response, Source, Tag};
-use super::memory::bytes_of;
 use super::mmu::{Space, Walked};
 use super::page::Kind;
 use super::queues::{Found, POLL};
 use super::slots::{ASLEEP, Slots, Stages};
 use super::spec::RmcSpec;
+use crate::block::bytes_of;
 use crate::engine::Cycle;
 
 /// Slots of transfers in tags: those of lines are smaller.

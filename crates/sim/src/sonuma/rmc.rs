@@ -9,12 +9,13 @@ use rackmem_rmc::qp::{Cursor, QpConfig};
 use super::common::{Common, Fabric, Lane, Registers, RmcStats};
 use super::ct::QueuePair;
 use super::maq::{Maq, MaqStats, Response, Source};
-use super::memory::{L1, Line};
+use super::memory::L1;
 use super::mmu::MmuStats;
 use super::rcp::Rcp;
 use super::rgp::Rgp;
 use super::rrpp::Rrpp;
 use super::spec::RmcSpec;
+use crate::block::Line;
 use crate::engine::Cycle;
 
 /// The remote memory controller of a node.

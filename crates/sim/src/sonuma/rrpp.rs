@@ -20,11 +20,11 @@ use super::arbiter::Wait;
 use super::common::{Common, Fabric, Lane, Piece, Translated};
 use super::ct::Context;
 use super::maq::{Access, Action, Interface, Response, Source, Tag};
-use super::memory::{Words, bytes_of, words_at};
 use super::mmu::{Space, Walked};
 use super::page::Kind;
 use super::slots::{ASLEEP, Slots, Stages};
 use super::spec::RmcSpec;
+use crate::block::{Words, bytes_of, words_at};
 use crate::engine::Cycle;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

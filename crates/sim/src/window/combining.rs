@@ -1,9 +1,9 @@
 //! Buffers that combine stores which go through the caches (TSM §2.1.2): each holds bytes of one line,
 //! until the root complex has taken them.
 
-use crate::chip::block::Block;
+use rackmem_abi::LINE_BYTES;
 
-const LINE_BYTES: usize = 64;
+use crate::block::Block;
 
 /// All bytes of a line.
 const ALL: u64 = u64::MAX;

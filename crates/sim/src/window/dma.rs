@@ -2,21 +2,17 @@
 //! asks for data and writes them, a descriptor after the other, without waiting for what it has asked
 //! for. Addresses are physical.
 
+use crate::block::{BLOCK_BYTES, Block};
 use std::collections::VecDeque;
-
-use crate::chip::block::Block;
-
-/// Bytes of a line, which addresses and lengths are multiples of.
-pub const LINE_BYTES: u64 = 64;
 
 /// A descriptor has two words; see [`Descriptor::words`].
 pub const DESCRIPTOR_BYTES: u64 = 16;
 
 /// Descriptors of a line of the ring, which are fetched together.
-const PER_LINE: u64 = LINE_BYTES / DESCRIPTOR_BYTES;
+const PER_LINE: u64 = BLOCK_BYTES / DESCRIPTOR_BYTES;
 
 /// Most bytes of a descriptor: its count has 27 bits.
-pub const MAX_BYTES: u64 = (1 << 27) - LINE_BYTES;
+pub const MAX_BYTES: u64 = (1 << 27) - BLOCK_BYTES;
 
 /// Bits of a physical address: 32 in one word of a descriptor, 16 in the other.
 const ADDRESS_BITS: u32 = 48;
@@ -50,7 +46,7 @@ impl Descriptor {
 
     /// Whether the engine can carry it out.
     pub const fn is_valid(&self) -> bool {
-        let is_whole = (self.from | self.to | self.bytes).is_multiple_of(LINE_BYTES);
+        let is_whole = (self.from | self.to | self.bytes).is_multiple_of(BLOCK_BYTES);
         let fits = (self.from | self.to) >> ADDRESS_BITS == 0;
         is_whole && fits && self.bytes > 0 && self.bytes <= MAX_BYTES
     }
@@ -136,7 +132,7 @@ impl Engine {
         }
         self.is_fetching = true;
         let at = self.ring + self.fetched % self.entries * DESCRIPTOR_BYTES;
-        Some(at / LINE_BYTES * LINE_BYTES)
+        Some(at / BLOCK_BYTES * BLOCK_BYTES)
     }
 
     /// The line that [`Engine::fetch`] asked for has come.
@@ -159,7 +155,7 @@ impl Engine {
             let next = self.ready.pop_front()?;
             self.asking = Some((next, 0));
             self.coming.push_back((next, 0));
-            self.writing.push_back(next.bytes / LINE_BYTES);
+            self.writing.push_back(next.bytes / BLOCK_BYTES);
         }
         let (descriptor, asked) = self.asking.as_mut()?;
         let bytes = (descriptor.bytes - *asked).min(max_bytes);
@@ -168,7 +164,7 @@ impl Engine {
         if *asked == descriptor.bytes {
             self.asking = None;
         }
-        Some(Read { address, lines: (bytes / LINE_BYTES) as u16, is_first })
+        Some(Read { address, lines: (bytes / BLOCK_BYTES) as u16, is_first })
     }
 
     /// Whether there is anything to ask for.
@@ -183,7 +179,7 @@ impl Engine {
             self.gathered.to = descriptor.to + *come;
         }
         self.gathered.blocks.push(block);
-        *come += LINE_BYTES;
+        *come += BLOCK_BYTES;
         let is_last = *come == descriptor.bytes;
         let end = descriptor.to + *come;
         if is_last {

@@ -1,6 +1,6 @@
 //! Packets between nodes: transaction layer packets, as far as the model needs them.
 
-use crate::chip::block::Block;
+use crate::block::Block;
 
 /// The part that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

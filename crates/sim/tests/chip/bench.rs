@@ -2,9 +2,10 @@
 //! the oracle while it runs.
 
 use rackmem_abi::{Op, Packet, Reply, Request};
+use rackmem_sim::block::Line;
 use rackmem_sim::chip::Chip;
 use rackmem_sim::chip::driver::{Access, Asked, Performed};
-use rackmem_sim::chip::layout::{Line, Part};
+use rackmem_sim::chip::layout::Part;
 use rackmem_sim::chip::message::{NetPacket, Payload};
 use rackmem_sim::chip::ni::Ni;
 use rackmem_sim::chip::wires::{Departure, Updated};

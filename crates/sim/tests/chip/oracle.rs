@@ -1,9 +1,9 @@
 //! The required content of memory: the history of each block.
 
+use rackmem_sim::block::Line;
 use std::collections::HashMap;
 
 use rackmem_abi::Op;
-use rackmem_sim::chip::layout::Line;
 
 /// Words of a block.
 pub type Words = [u64; 8];

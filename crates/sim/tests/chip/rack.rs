@@ -1,7 +1,7 @@
 //! Racks of several chips: data come from the other node, and threads make no difference.
 
+use rackmem_sim::block::Block;
 use rackmem_sim::chip::Chip;
-use rackmem_sim::chip::block::Block;
 use rackmem_sim::chip::layout::{BUFFER_LINE, SEGMENT_LINE};
 use rackmem_sim::machine::Machine;
 use rackmem_sim::run::{Options, Rack, Watchdog, run};

@@ -3,8 +3,9 @@
 
 use crate::seeds::seeds;
 use rackmem_abi::{Header, LINE_BYTES, Op, Request};
+use rackmem_sim::block::Line;
 use rackmem_sim::chip::driver::{Access, Asked};
-use rackmem_sim::chip::layout::{BUFFER_LINE, Line, SEGMENT_LINE};
+use rackmem_sim::chip::layout::{BUFFER_LINE, SEGMENT_LINE};
 use rackmem_sim::engine::Random;
 use rackmem_sim::machine::Machine;
 

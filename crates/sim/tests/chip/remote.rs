@@ -1,7 +1,8 @@
 //! Requests of other nodes: each is answered once, with data that were current.
 
 use rackmem_abi::{Op, Reply, Request, Status};
-use rackmem_sim::chip::layout::{Layout, Line, Part, SEGMENT_LINE};
+use rackmem_sim::block::Line;
+use rackmem_sim::chip::layout::{Layout, Part, SEGMENT_LINE};
 use rackmem_sim::chip::wires::Updated;
 use rackmem_sim::coherence::Party;
 

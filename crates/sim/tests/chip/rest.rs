@@ -1,7 +1,8 @@
 //! Invariants of all copies of a block: always, and when everything has come to rest.
 
+use rackmem_sim::block::Line;
 use rackmem_sim::chip::Chip;
-use rackmem_sim::chip::layout::{Line, Part};
+use rackmem_sim::chip::layout::Part;
 use rackmem_sim::chip::ni::Ni;
 use rackmem_sim::chip::tile::NiCache;
 use rackmem_sim::coherence::home::Directory;

@@ -2,7 +2,8 @@
 
 use rackmem_riscv::space::{Fault, Wanted};
 use rackmem_riscv::{Hart, Inst, decode};
-use rackmem_sim::cpu::{Core, CpuSpec, Line, Next, Port, Program, Stop, Translate, Words};
+use rackmem_sim::block::{Line, Words};
+use rackmem_sim::cpu::{Core, CpuSpec, Next, Port, Program, Stop, Translate};
 use rackmem_sim::engine::Cycle;
 
 use rackmem_sim::litmus::code::*;

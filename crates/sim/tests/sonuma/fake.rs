@@ -1,8 +1,9 @@
 //! A coherent memory that stands for L1, directory, LLC and DRAM: one copy of every value, and what
 //! the RMC's L1 may do with each block.
 
+use rackmem_sim::block::{Line, Words};
 use rackmem_sim::engine::{Cycle, Random};
-use rackmem_sim::sonuma::memory::{L1, Line, Words};
+use rackmem_sim::sonuma::memory::L1;
 use rackmem_sim::sonuma::{Image, RmcSpec};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,10 +1,10 @@
 //! The MAQ against a flat memory, under random traffic.
 
+use rackmem_sim::block::{bytes_of, mask};
 use rackmem_sim::engine::Random;
 use rackmem_sim::sonuma::RmcSpec;
 use rackmem_sim::sonuma::arbiter::{Arbiters, Wait};
 use rackmem_sim::sonuma::maq::{Access, Action, Interface, Maq, Response, Source, Tag};
-use rackmem_sim::sonuma::memory::{bytes_of, mask};
 
 use super::fake::Fake;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use rackmem_sim::chip::block::Block;
+use rackmem_sim::block::Block;
 use rackmem_sim::coherence::Content;
 use rackmem_sim::window::combining::Combining;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use rackmem_sim::chip::block::Block;
-use rackmem_sim::window::dma::{Descriptor, Engine, LINE_BYTES};
+use rackmem_sim::block::{BLOCK_BYTES, Block};
+use rackmem_sim::window::dma::{Descriptor, Engine};
 
 const RING: u64 = 1 << 20;
 const ENTRIES: u64 = 16;
@@ -26,9 +26,9 @@ fn put(memory: &mut Memory, address: u64, block: &Block) {
 fn descriptor() -> impl Strategy<Value = Descriptor> {
     // Sources and targets do not overlap: what is read early must not depend on what is written late.
     (0u64..64, 128u64..192, 1u64..24).prop_map(|(from, to, lines)| Descriptor {
-        from: from * LINE_BYTES,
-        to: to * LINE_BYTES,
-        bytes: lines * LINE_BYTES,
+        from: from * BLOCK_BYTES,
+        to: to * BLOCK_BYTES,
+        bytes: lines * BLOCK_BYTES,
     })
 }
 
@@ -37,8 +37,8 @@ proptest! {
     fn descriptors_survive_the_ring(
         from in 0u64..1 << 42, to in 0u64..1 << 42, lines in 1u64..1 << 20,
     ) {
-        let (from, to) = (from * LINE_BYTES, to * LINE_BYTES);
-        let descriptor = Descriptor { from, to, bytes: lines * LINE_BYTES };
+        let (from, to) = (from * BLOCK_BYTES, to * BLOCK_BYTES);
+        let descriptor = Descriptor { from, to, bytes: lines * BLOCK_BYTES };
         prop_assert!(descriptor.is_valid());
         prop_assert_eq!(Descriptor::of(descriptor.words()), descriptor);
     }
@@ -66,7 +66,7 @@ proptest! {
                     }
                     engine.post();
                     posted += 1;
-                    for offset in (0..next.bytes).step_by(LINE_BYTES as usize) {
+                    for offset in (0..next.bytes).step_by(BLOCK_BYTES as usize) {
                         let block = line(&expected, next.from + offset);
                         put(&mut expected, next.to + offset, &block);
                     }
@@ -79,14 +79,14 @@ proptest! {
                 }
                 3 => {
                     if let Some(read) = engine.read(max_read) {
-                        prop_assert!(u64::from(read.lines) * LINE_BYTES <= max_read);
+                        prop_assert!(u64::from(read.lines) * BLOCK_BYTES <= max_read);
                         let lines = 0..u64::from(read.lines);
-                        reads.extend(lines.map(|at| read.address + at * LINE_BYTES));
+                        reads.extend(lines.map(|at| read.address + at * BLOCK_BYTES));
                     }
                 }
                 4 if !reads.is_empty() => {
                     if let Some(write) = engine.data(line(&memory, reads.remove(0))) {
-                        let bytes = write.blocks.len() as u64 * LINE_BYTES;
+                        let bytes = write.blocks.len() as u64 * BLOCK_BYTES;
                         let last = write.to + bytes - 1;
                         prop_assert_eq!(write.to / max_payload, last / max_payload, "one TLP");
                         writes.push(write);
@@ -95,7 +95,7 @@ proptest! {
                 5 if !writes.is_empty() => {
                     let write = writes.remove(0);
                     for (at, block) in (0..).zip(&write.blocks) {
-                        put(&mut memory, write.to + at * LINE_BYTES, block);
+                        put(&mut memory, write.to + at * BLOCK_BYTES, block);
                         engine.written();
                     }
                 }

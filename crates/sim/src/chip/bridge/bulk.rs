@@ -6,8 +6,7 @@
 use rackmem_rmc::amt::Target;
 
 use super::{Body, Bridge, Event, RDMA_LINE, write_of};
-use crate::chip::block::Block;
-use crate::chip::layout::{BLOCK_BYTES, Line};
+use crate::block::{BLOCK_BYTES, Block, Line};
 use crate::chip::message::Payload;
 use crate::chip::rdma::{Copy, Task};
 use crate::chip::wires::Wires;

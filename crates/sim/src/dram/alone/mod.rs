@@ -13,15 +13,13 @@ use serde::Serialize;
 
 use super::Tick;
 use super::timing::{Kind, Timing};
+use crate::block::BLOCK_BYTES;
 use crate::machine::Machine;
 
 pub use latency::Latency;
 pub use pattern::{Generator, Pattern};
 pub use run::run;
 pub use trace::{Trace, TraceError};
-
-/// Bytes of a request.
-pub const BLOCK_BYTES: u64 = 64;
 
 /// A request that is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

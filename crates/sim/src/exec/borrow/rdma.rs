@@ -4,8 +4,8 @@
 use rackmem_riscv::space::PAGE;
 use rackmem_rmc::amt::{Amt, Miss};
 
+use crate::block::BLOCK_BYTES;
 use crate::chip::Chip;
-use crate::chip::layout::BLOCK_BYTES;
 use crate::chip::ni::Ni;
 use crate::chip::rdma::Copy;
 use crate::exec::device::{Answer, EFAULT, EINVAL, EIO, ENODEV, Result};

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::check::{Checked, require};
 use super::pack;
+use crate::block::{BLOCK_BYTES, Line};
 use crate::chip::Chip;
 use crate::chip::image::Image;
-use crate::chip::layout::{BLOCK_BYTES, Line, SEGMENT_LINE};
+use crate::chip::layout::SEGMENT_LINE;
 use crate::chip::mmu::Page;
 use crate::chip::trail::Touch;
 use crate::engine::MOST;

@@ -6,9 +6,10 @@ use std::collections::HashMap;
 use rackmem_riscv::space::PAGE;
 
 use super::State;
+use crate::block::{BLOCK_BYTES, Line};
 use crate::chip::Chip;
 use crate::chip::front::CONTEXT;
-use crate::chip::layout::{BLOCK_BYTES, Layout, Line};
+use crate::chip::layout::Layout;
 use crate::chip::ni::Ni;
 use crate::exec::controller::{self, Segment};
 use crate::exec::pages::{SEGMENT, pages};

@@ -10,8 +10,8 @@ use rackmem_rmc::qp::Cursor;
 use serde::{Deserialize, Serialize};
 
 use super::{Device, MOST_ENTRIES, Notice};
+use crate::block::BLOCK_BYTES;
 use crate::chip::Chip;
-use crate::chip::layout::BLOCK_BYTES;
 use crate::chip::ni::Ni;
 use crate::engine::{Cycle, MOST};
 use crate::exec::ExecError;

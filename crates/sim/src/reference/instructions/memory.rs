@@ -7,7 +7,8 @@ use rackmem_riscv::code::Code;
 use rackmem_riscv::csr::Counter;
 use rackmem_riscv::space::{AddressSpace, Cause, Fault, Wanted};
 
-use crate::cpu::{Core, LINE_BYTES, Line, Port, Program, Translate, Words};
+use crate::block::{BLOCK_BYTES, Line, Words};
+use crate::cpu::{Core, Port, Program, Translate};
 use crate::engine::Cycle;
 
 /// Cycles from a miss to its line.
@@ -71,7 +72,7 @@ impl Memory {
 
     fn words(&mut self, line: Line) -> Words {
         std::array::from_fn(|word| {
-            self.space.load(line * LINE_BYTES + 8 * word as u64, 8).unwrap_or(0)
+            self.space.load(line * BLOCK_BYTES + 8 * word as u64, 8).unwrap_or(0)
         })
     }
 }
@@ -88,7 +89,7 @@ impl Port for Memory {
         let mut words = self.words(line);
         change(&mut words);
         for (word, &value) in (0_u64..).zip(&words) {
-            let stored = self.space.store(line * LINE_BYTES + 8 * word, 8, value);
+            let stored = self.space.store(line * BLOCK_BYTES + 8 * word, 8, value);
             stored.expect("translation has allowed it");
         }
         true

@@ -5,9 +5,9 @@ use super::super::line::{Holds, Line};
 use super::super::packet::{Class, Packet};
 use super::super::queue::{Queue, SHARED_ENTRY_WORDS};
 use super::super::transfer::Transfer;
-use super::super::{LINE_BYTES, Misuse, State, WORD_BYTES, Words};
+use super::super::{LINE_BYTES, Misuse, State, WORD_BYTES};
 use super::{Job, Ni, Source, counter, descriptor};
-use crate::sonuma::memory::{mask, merge, words_at};
+use crate::block::{Words, mask, merge, words_at};
 
 /// Bytes of a queue's descriptor that take items away.
 const HEAD_BYTES: u64 = 0xff << (8 * descriptor::HEAD);

@@ -13,8 +13,8 @@ use super::packet::Packet;
 use super::region::{Regions, Target};
 use super::table::Table;
 use super::transfer::Transfer;
-use super::{LINE_BYTES, Misuse, NOTIFICATIONS, State, WORD_BYTES, Words};
-use crate::sonuma::memory::{mask, words_at};
+use super::{LINE_BYTES, Misuse, NOTIFICATIONS, State, WORD_BYTES};
+use crate::block::{Words, mask, words_at};
 
 /// Sizes of an interface's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

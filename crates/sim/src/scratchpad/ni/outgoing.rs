@@ -6,7 +6,7 @@ use super::super::packet::{Class, Packet};
 use super::super::transfer::{Content, Transfer, gather};
 use super::super::{LINE_BYTES, Misuse, NOTIFICATIONS, WORD_BYTES};
 use super::{Job, Ni, Source, counter};
-use crate::sonuma::memory::{mask, words_at};
+use crate::block::{mask, words_at};
 
 impl Ni {
     /// Whether something waits to leave.

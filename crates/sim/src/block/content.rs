@@ -2,9 +2,8 @@
 
 use rackmem_abi::Op;
 
-use super::layout::BLOCK_BYTES;
+use super::{BLOCK_BYTES, bytes_of, mask, merge, words_at};
 use crate::coherence::{Content, Update};
-use crate::sonuma::memory::{bytes_of, mask, merge, words_at};
 
 /// The content of a block, or a change of a part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! A set-associative array of lines, least recently used first to go.
 
-use super::layout::Line;
+use super::Line;
 
 /// No line has this number.
 const EMPTY: Line = Line::MAX;
