@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use rackmem_sim::block::BLOCK_BYTES;
 use rackmem_sim::exec::traffic;
 use rackmem_sim::exec::{self, End, Job, NodeOutcome, Outcome};
-use rackmem_sim::block::BLOCK_BYTES;
 use rackmem_sim::machine::{self, Machine, Override};
 use rackmem_sim::report::Report;
 use rackmem_sim::run;

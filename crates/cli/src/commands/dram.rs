@@ -5,10 +5,10 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, value_parser};
-use rackmem_sim::dram::alone::{self, Access, Generator, Latency, Outcome, Pattern, Report, Trace};
 use rackmem_sim::dram::{Kind, Timing};
 use rackmem_sim::machine::spec::{DramSpec, MemoryModel};
 use rackmem_sim::machine::{self, DEVICES, Machine, MachineError, Override};
+use rackmem_sim::run::memory::{self, Access, Generator, Latency, Outcome, Pattern, Report, Trace};
 use serde::Serialize;
 
 use crate::console::{self, Align, Table};
@@ -161,7 +161,7 @@ fn simulate(
     let Some(path) = &args.trace else {
         let DramArgs { pattern, interval, requests, seed, .. } = *args;
         let requests = Generator::new(pattern, interval, requests, size_bytes, seed);
-        return alone::run(machine, requests.map(Ok), args.clocks, each);
+        return memory::run(machine, requests.map(Ok), args.clocks, each);
     };
     let (input, name): (Box<dyn BufRead>, _) = if path.as_os_str() == "-" {
         (Box::new(io::stdin().lock()), "standard input".to_owned())
@@ -170,10 +170,10 @@ fn simulate(
         (Box::new(BufReader::with_capacity(1 << 16, file)), path.display().to_string())
     };
     let trace = Trace::new(input, &name, size_bytes);
-    let read = |access: std::result::Result<Access, alone::TraceError>| {
+    let read = |access: std::result::Result<Access, memory::TraceError>| {
         access.map_err(|error| Failure::new(error.to_string()))
     };
-    alone::run(machine, trace.map(read), args.clocks, each)
+    memory::run(machine, trace.map(read), args.clocks, each)
 }
 
 fn document<'a>(args: &'a DramArgs, machine: &'a Machine, report: &'a Report) -> Document<'a> {
@@ -194,10 +194,10 @@ fn document<'a>(args: &'a DramArgs, machine: &'a Machine, report: &'a Report) ->
         interleave_bytes: machine.memory.interleave_bytes,
         size_bytes: machine.memory.size_bytes,
         dram: &machine.dram,
-        timing_nck: alone::timing(machine),
+        timing_nck: memory::timing(machine),
         traffic,
         clocks_limit: args.clocks,
-        peak_gbps: alone::peak_gbps(machine),
+        peak_gbps: memory::peak_gbps(machine),
         report,
     }
 }
@@ -212,7 +212,7 @@ fn render(args: &DramArgs, machine: &Machine, report: &Report) -> String {
             args.seed
         ),
     };
-    let peak = alone::peak_gbps(machine);
+    let peak = memory::peak_gbps(machine);
     let head = format!("{}, {peak:.1} GB/s at most\n{traffic}\n\n", machine.description);
     let mut table = Table::new(&[
         ("latency", Align::Left),
@@ -224,7 +224,7 @@ fn render(args: &DramArgs, machine: &Machine, report: &Report) -> String {
         ("max", Align::Right),
         ("mean, ns", Align::Right),
     ]);
-    let tck_ns = alone::timing(machine).tck_ps as f64 / 1000.0;
+    let tck_ns = memory::timing(machine).tck_ps as f64 / 1000.0;
     for (kind, latency) in [("reads", &report.reads), ("writes", &report.writes)] {
         let Latency { count, mean, median, p95, p99, max } = *latency;
         if count > 0 {
@@ -276,7 +276,7 @@ fn list() -> Result<()> {
             machine::load(device.name, &[]).map_err(|error| Failure::usage(error.to_string()))?;
         table.row([
             device.name.to_owned(),
-            format!("{:.1}", alone::peak_gbps(&machine)),
+            format!("{:.1}", memory::peak_gbps(&machine)),
             size::exact(machine.memory.size_bytes),
             machine.description,
         ]);

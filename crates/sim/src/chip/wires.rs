@@ -20,10 +20,11 @@ use super::trace::Trace;
 use crate::block::{BLOCK_BYTES, Block, Line};
 use crate::coherence::{Message, Party};
 use crate::engine::{Cycle, Slab, Wheel};
+use crate::interconnect::lane;
 use crate::machine::Machine;
+use crate::machine::spec::Placement;
 use crate::measure::Histogram;
 use crate::noc::{self, Network};
-use crate::run::latency_cycles;
 use crate::scratchpad::Misuse;
 
 /// Something that happens at a certain cycle.
@@ -409,6 +410,16 @@ fn all_hops(net: &Network) -> Vec<u8> {
     let pairs = endpoints.clone().flat_map(|src| endpoints.clone().map(move |dst| (src, dst)));
     let hops = |(src, dst)| net.topology().hops(noc::Order::Xy, src, dst).len() as u8;
     pairs.map(hops).collect()
+}
+
+/// From one node to another.
+pub(crate) fn latency_cycles(machine: &Machine) -> Cycle {
+    if machine.ni.placement == Placement::Bridge {
+        // Frames know when they arrive: this is the least time that one takes.
+        let least_ns = lane::Times::new(&machine.extension).least_ps() as f64 / 1000.0;
+        return (least_ns * machine.clock_ghz) as Cycle;
+    }
+    machine.cycles(machine.network.hop_latency_ns) * Cycle::from(machine.network.hops)
 }
 
 /// [`Wires::most_ahead`]: the flits of a block behind its header, but less than packets are on their way.

@@ -27,7 +27,7 @@ use super::mapping::Place;
 use super::queues::{At, Entry};
 use super::schedule::{Deed, Planned, Want};
 use super::timing::Kind;
-use crate::machine::spec::DramSpec;
+use crate::dram::spec::DramSpec;
 
 /// A command that a bank could give.
 #[derive(Clone, Copy, Debug)]

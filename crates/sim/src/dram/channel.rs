@@ -7,7 +7,7 @@ use super::queues::{At, Queues};
 use super::schedule::{Deed, Planned, Schedule, Want};
 use super::stats::ChannelStats;
 use super::timing::{Kind, Timing};
-use crate::machine::spec::{DramPagePolicy, DramScheduler, DramSpec};
+use crate::dram::spec::{DramPagePolicy, DramScheduler, DramSpec};
 
 /// A block to read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

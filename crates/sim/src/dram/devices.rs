@@ -2,7 +2,7 @@
 
 use super::Tick;
 use super::timing::{Kind, Near, Timing};
-use crate::machine::spec::DramSpec;
+use crate::dram::spec::DramSpec;
 
 /// No row is open.
 pub(super) const CLOSED: u64 = u64::MAX;

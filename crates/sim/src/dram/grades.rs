@@ -5,7 +5,7 @@
 //! names; Micron's MT40A1G8. DDR5: JESD79-5, "Speed Bins" and "Core timing parameters"; Micron's MT60B2G8.
 
 use super::Tick;
-use crate::machine::spec::DramGrade;
+use crate::dram::spec::DramGrade;
 
 /// A time as standards give it: ps, and periods of the clock that it lasts at least.
 pub(super) type Least = (u64, Tick);

@@ -1,5 +1,5 @@
 use crate::block::BLOCK_BYTES;
-use crate::machine::spec::{DramMapping, DramSpec};
+use crate::dram::spec::{DramMapping, DramSpec};
 
 /// The place of a block in a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 //!
 //! | file | content |
 //! |---|---|
+//! | `spec` | the section of a machine file |
 //! | `grades` | speed grades of the standards, as data |
 //! | `timing` | times between commands: a grade's, and a machine file's own settings |
 //! | `mapping` | addresses to ranks, banks and rows |
@@ -13,7 +14,6 @@
 //! | `schedule` | the choice of the next command: first ready, first come |
 //! | `round_robin` | the same if ranks take turns |
 //! | `bank_queues` | the same if banks take turns |
-//! | `alone` | channels without a chip, under a trace or generated traffic |
 //! | `command` | commands, and their record |
 //! | `stats` | counters |
 //!
@@ -35,7 +35,6 @@
 //! commands.
 //! Reads and writes of a block take effect in the order of arrival at the controller.
 
-pub mod alone;
 mod bank_queues;
 mod channel;
 mod clocks;
@@ -46,6 +45,7 @@ mod mapping;
 mod queues;
 mod round_robin;
 mod schedule;
+pub(crate) mod spec;
 mod stats;
 mod timing;
 
@@ -53,6 +53,7 @@ pub use channel::{Channel, Done, Request};
 pub use clocks::Clocks;
 pub use command::{Command, Issued};
 pub use mapping::{Mapping, Place};
+pub use spec::{DramGrade, DramMapping, DramPagePolicy, DramScheduler, DramSpec};
 pub use stats::ChannelStats;
 pub use timing::{Kind, Timing};
 

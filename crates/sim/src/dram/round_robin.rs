@@ -24,7 +24,7 @@ use super::devices::{CLOSED, Rank};
 use super::queues::{At, Entry};
 use super::schedule::{Deed, Planned, Want};
 use super::timing::Kind;
-use crate::machine::spec::DramSpec;
+use crate::dram::spec::DramSpec;
 
 /// Order of a request that has become too old: after refreshes, before all others.
 const OLD: u64 = 1;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::machine::spec::{DramGrade, DramMapping, DramSpec};
+use crate::dram::spec::{DramGrade, DramMapping, DramSpec};
 
 /// JESD79-3's numbers at DDR3-1600 11-11-11, in clock periods.
 #[test]

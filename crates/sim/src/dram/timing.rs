@@ -2,7 +2,7 @@ use serde::Serialize;
 
 use super::Tick;
 use super::grades::grade;
-use crate::machine::spec::DramSpec;
+use crate::dram::spec::DramSpec;
 
 /// Ticks between data of a read and of a write that follows in the same rank (JESD79-3: a write may
 /// follow a read by RL + tCCD + 2 nCK - WL).

@@ -8,10 +8,10 @@
 use rackmem_riscv::network::{Content, Segment};
 
 use super::borrow::lease::Message;
+use crate::chip::wires::latency_cycles;
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
-use crate::run::latency_cycles;
 
 /// Bytes that wait for a link before datagrams are lost: 1000 full frames (`txqueuelen` of Linux).
 const MOST_WAITING_BYTES: u64 = 1000 * 1538;

@@ -17,12 +17,13 @@ use super::part::Part;
 use super::{ExecError, Job, Options, Process, is_mirrored, nodes_of, processes};
 use crate::chip::probe::Probe;
 use crate::chip::wires::Pace;
+use crate::chip::wires::latency_cycles;
 use crate::chip::{Chip, host_memory};
 use crate::engine::{Crew, Cycle};
 use crate::figures::Figures;
 use crate::machine::{Kind, Machine};
 use crate::recipe;
-use crate::run::{Node as _, Rack, latency_cycles, threads};
+use crate::run::{Node as _, Rack, threads};
 
 /// Epochs between two reports of progress.
 const EPOCHS_PER_REPORT: u64 = 1 << 10;

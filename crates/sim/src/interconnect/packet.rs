@@ -3,6 +3,7 @@
 
 use super::nic::Step;
 use super::time::Ps;
+use crate::report::LAYERS;
 
 /// A channel: those of AXI, interrupts, and messages of queue pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -134,9 +135,6 @@ pub enum Layer {
     /// On-chip interconnect and memory, or a device.
     Memory,
 }
-
-/// Number of layers in [`Layer`]: each access adds up a time for each.
-pub const LAYERS: usize = 7;
 
 /// Names of the layers in reports.
 pub const LAYER_NAMES: [&str; LAYERS] = [

@@ -5,7 +5,6 @@
 //! types and machines that cannot be built ([`validate`]).
 
 mod builtin;
-mod dram;
 mod error;
 mod experiment;
 mod extension;
@@ -17,13 +16,11 @@ mod needs;
 mod open;
 mod rack;
 mod schema;
-mod scratchpad;
 pub mod spec;
 mod validate;
 mod validate_extension;
 mod validate_rack;
 mod validate_window;
-mod window;
 
 pub use builtin::{BUILT_IN, BuiltIn, DEVICES};
 pub use error::{MachineError, Origin};

@@ -3,6 +3,7 @@
 //!
 //! | file | content |
 //! |---|---|
+//! | `spec` | the section of a machine file |
 //! | `series` | observations of equal length, bounded in number; what else was counted in the meantime |
 //! | `reads` | reads that completed in an observation, and their mean latency |
 //! | `warm_up` | the end of the initial transient, by MSER-5 |
@@ -16,6 +17,7 @@ mod histogram;
 mod reads;
 mod sampler;
 mod series;
+mod spec;
 mod student;
 #[cfg(test)]
 mod tests;
@@ -24,6 +26,7 @@ mod warm_up;
 pub use batch_means::interval;
 pub use histogram::{Histogram, Summary};
 pub use reads::Reads;
-pub use sampler::{Progress, Sampler};
+pub use sampler::{Progress, Sampler, Window};
 pub use series::{Segment, Series};
+pub use spec::{RunSpec, Steadiness};
 pub(crate) use student::two_sided_95;

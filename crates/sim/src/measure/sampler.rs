@@ -1,15 +1,26 @@
 //! A run that goes on until its means are known well enough.
 
+use serde::Serialize;
+
 use super::batch_means::{Interval, interval};
 use super::reads::{Reads, half_width, means};
 use super::series::{Observation, PER_SEGMENT, Segment, Series};
+use super::spec::{RunSpec, Steadiness};
 use super::warm_up::mser5;
+
 use crate::engine::Cycle;
-use crate::machine::spec::{RunSpec, Steadiness};
-use crate::report::Window;
 
 /// Cycles of an observation at the start of a run.
 const FIRST_CYCLES: u64 = 64;
+
+/// A measurement window, `run.window_cycles` long.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Window {
+    /// Cycle in which it ends.
+    pub end_cycle: u64,
+    /// Application bandwidth in it, in GB/s.
+    pub app_gbps: f64,
+}
 
 /// Takes observations of a quantity and of the latency of reads and, at the ends of windows, decides whether there are
 /// enough.

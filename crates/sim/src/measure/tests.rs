@@ -3,9 +3,9 @@
 use super::reads::{Reads, means};
 use super::sampler::{Estimate, Found, Progress, Sampler, estimate};
 use super::series::{OBSERVATIONS, PER_SEGMENT, Segment, Series};
+use super::spec::{RunSpec, Steadiness};
 use super::warm_up::mser5;
 use crate::engine::Random;
-use crate::machine::spec::{RunSpec, Steadiness};
 
 /// A normal deviate (Box and Muller).
 fn normal(random: &mut Random) -> f64 {

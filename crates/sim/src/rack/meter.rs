@@ -6,7 +6,6 @@ use std::ops::Add;
 use super::Rack;
 use super::counts::Counts;
 use super::packet::{LANES, REPLY, REQUEST};
-use super::report::{HopLatency, LaneReport, NodeBandwidth, RackReport};
 use super::rgp::{STALLS, Stall};
 use super::run::check;
 use super::zero_load::{self, zero_load_cycles};
@@ -15,7 +14,7 @@ use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::machine::spec::TrafficLoop;
 use crate::measure::{Histogram, Reads};
-use crate::report::{Latency, LinkLoad, Report};
+use crate::report::{HopLatency, LaneReport, Latency, LinkLoad, NodeBandwidth, RackReport, Report};
 use crate::run::meter::{COMPLETED_SHARE, Metered, Reading, Span, link_flits, read_vnets};
 use crate::run::{RunError, Watchdog};
 

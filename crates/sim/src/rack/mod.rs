@@ -47,14 +47,12 @@ mod itt;
 mod meter;
 mod packet;
 mod pattern;
-mod report;
 mod rgp;
 mod rrpp;
 mod run;
 mod source;
 mod zero_load;
 
-pub use report::{HopLatency, LaneReport, NodeBandwidth, RackReport};
 pub use run::run;
 pub use zero_load::zero_load_cycles;
 

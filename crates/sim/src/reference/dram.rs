@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::dram::alone::{Access, Report, run};
 use crate::dram::{Kind, Tick};
 use crate::machine::{Machine, Override, load};
+use crate::run::memory::{Access, Report, run};
 
 /// Requests of a run.
 pub const COUNT: u64 = 40_000;

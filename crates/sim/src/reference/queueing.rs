@@ -1,13 +1,13 @@
 //! The model beside formulas of queueing theory, where it reduces to what they are about.
 
 use crate::block::BLOCK_BYTES;
-use crate::dram::alone::{self, Access, Generator, Outcome, Pattern};
 use crate::dram::{Kind, Tick};
 use crate::engine::Random;
 use crate::machine::{Machine, Override, load};
 use crate::noc::synthetic::{Experiment, HotSpots, PacketSize, Pattern as Traffic};
 use crate::noc::{Class, Network, Packet, Routing, Shape, Spec, Topology, VnetSpec, synthetic};
 use crate::report;
+use crate::run::memory::{self, Access, Generator, Outcome, Pattern};
 use crate::run::{self, Options};
 
 /// A quantity by the model and by a formula.
@@ -160,11 +160,11 @@ fn littles_law_of_memory(
     let machine = load(device, &[]).map_err(|error| error.to_string())?;
     let requests = Generator::new(pattern, interval, 20_000, machine.memory.size_bytes, 1);
     let mut all = Vec::new();
-    let report = alone::run(&machine, requests.map(Ok::<_, String>), None, |outcome| {
+    let report = memory::run(&machine, requests.map(Ok::<_, String>), None, |outcome| {
         all.push(*outcome);
         Ok(())
     })?;
-    let bytes_per_clock = report.bandwidth_gbps * alone::timing(&machine).tck_ps as f64 / 1000.0;
+    let bytes_per_clock = report.bandwidth_gbps * memory::timing(&machine).tck_ps as f64 / 1000.0;
     let requests_per_clock = bytes_per_clock / BLOCK_BYTES as f64;
     let by_law = requests_per_clock * report.reads.mean;
     let what =
@@ -260,7 +260,7 @@ fn wait_for_bank(load: f64) -> Result<Identity, String> {
                     dram.bank_hash=false dram.mapping=row-rank-bank-column dram.read_queue=64 \
                     dram.age_limit_ns=1e9";
     let machine = machine("ddr3-1600", settings.split_whitespace())?;
-    let (dram, timing) = (&machine.dram, alone::timing(&machine));
+    let (dram, timing) = (&machine.dram, memory::timing(&machine));
     let row_bytes = dram.row_bytes * u64::from(dram.ranks * dram.banks);
     let probability = load / timing.trc as f64;
     let mut random = Random::new(1, 0);
@@ -273,7 +273,7 @@ fn wait_for_bank(load: f64) -> Result<Identity, String> {
             kind: Kind::Read,
         })
     });
-    let report = alone::run(&machine, requests, None, |_| Ok(()))?;
+    let report = memory::run(&machine, requests, None, |_| Ok(()))?;
     let latency = report.reads.mean + report.held_up_mean;
     let alone = (timing.trcd + timing.cl + timing.burst) as f64;
     let what = format!("latency of a bank that is busy for {load} of the time, Geo/D/1");

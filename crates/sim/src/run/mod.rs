@@ -5,13 +5,16 @@
 //! | `rack` | chips and the fabric between them, in parallel; or one and its mirror image |
 //! | `meter` | a world until its bandwidth is known: chips and the torus alike |
 //! | `chips` | what chips count, and the report of it |
-//! | [`crate::interconnect`] | nodes with an extended on-chip interconnect: likewise |
+//! | `soc` | nodes with an extended on-chip interconnect ([`crate::interconnect`]) |
+//! | [`memory`] | memory channels under a trace or generated traffic, without a chip |
 //! | [`crate::rack`] | simplified nodes on a torus: a model of its own |
 //! | `watchdog` | a machine that does not get on is given up; the error names the stuck parts |
 
 pub(crate) mod chips;
+pub mod memory;
 pub(crate) mod meter;
 mod rack;
+mod soc;
 mod watchdog;
 
 use std::fmt;
@@ -23,8 +26,8 @@ use crate::machine::spec::{Remote, WorkloadKind};
 use crate::machine::{Kind, Machine};
 use crate::report::{Recipe, Report};
 use chips::{bandwidth, latency_report};
+pub(crate) use rack::threads;
 pub use rack::{MIRROR_NODES, Node, Rack};
-pub(crate) use rack::{latency_cycles, threads};
 pub use watchdog::Watchdog;
 
 /// Steps of synchronous reads between two reports of progress.
@@ -86,7 +89,7 @@ pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError>
         (Kind::Chip, Remote::Generator) => measure(machine, options, Rack::mirrored(machine)?),
         (Kind::Chip, Remote::Nodes) => measure(machine, options, Rack::new(machine)?),
         (Kind::Torus, _) => crate::rack::run(machine, options),
-        (Kind::Soc, _) => crate::interconnect::run(machine, options),
+        (Kind::Soc, _) => soc::run(machine, options),
         (Kind::Memory, _) => Err(RunError::Impossible(
             "kind is \"memory\", which has no cores: `rackmem dram` drives it".to_owned(),
         )),

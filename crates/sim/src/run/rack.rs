@@ -12,11 +12,11 @@
 
 use super::{RunError, Watchdog};
 use crate::chip::wires::Departure;
+use crate::chip::wires::latency_cycles;
 use crate::chip::{Chip, host_memory};
 use crate::engine::{Crew, Cycle, Turn};
-use crate::interconnect::lane;
 use crate::machine::Machine;
-use crate::machine::spec::{Placement, WorkloadKind};
+use crate::machine::spec::WorkloadKind;
 
 /// Nodes that a mirrored chip believes to be in: itself and its mirror image.
 pub const MIRROR_NODES: u16 = 2;
@@ -154,16 +154,6 @@ fn chips(machine: &Machine, count: u16, nodes: u16) -> Result<Vec<Chip>, RunErro
         Ok(chip)
     };
     (0..count).map(chip).collect()
-}
-
-/// From one node to another.
-pub(crate) fn latency_cycles(machine: &Machine) -> Cycle {
-    if machine.ni.placement == Placement::Bridge {
-        // Frames know when they arrive: this is the least time that one takes.
-        let least_ns = lane::Times::new(&machine.extension).least_ps() as f64 / 1000.0;
-        return (least_ns * machine.clock_ghz) as Cycle;
-    }
-    machine.cycles(machine.network.hop_latency_ns) * Cycle::from(machine.network.hops)
 }
 
 /// Threads that simulate the nodes of a rack.

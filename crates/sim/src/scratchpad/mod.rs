@@ -7,6 +7,7 @@
 //! | [`region`] | regions of addresses |
 //! | [`table`] | addresses that a process gives to them: the address region table |
 //! | [`mod@line`] | states of a line, and the content of its tag bits |
+//! | `spec` | the section of a machine file |
 //! | `command` | command buffers: a transfer starts when its description is complete |
 //! | `queue` | pointers of single- and multiple-reader queues |
 //! | `ni` | one cache's interface: its lines, accesses to them, and packets that leave |
@@ -51,6 +52,7 @@ mod packet;
 mod port;
 mod queue;
 pub mod region;
+mod spec;
 pub mod table;
 mod transfer;
 
@@ -60,6 +62,7 @@ pub use ni::{Ni, NiSpec, Stored};
 pub use packet::{Class, Packet};
 pub use port::Port;
 pub use region::{Regions, Target};
+pub use spec::ScratchpadSpec;
 
 /// Bytes of a cache line, of which each has state bits of its own.
 pub const LINE_BYTES: u32 = BLOCK_BYTES as u32;

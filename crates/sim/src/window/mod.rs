@@ -5,6 +5,7 @@
 //!
 //! | file | part |
 //! |---|---|
+//! | `spec` | the sections of a machine file |
 //! | [`orq`] | the outstanding request queue: reads of lines that are under way (TS-10) |
 //! | [`combining`] | buffers that combine stores which go through the caches (TS-11) |
 //! | [`wire`] | a link, and the time of a TLP on it |
@@ -44,4 +45,7 @@ pub mod dma;
 pub mod orq;
 pub(crate) mod packet;
 pub(crate) mod prefetch;
+mod spec;
 pub mod wire;
+
+pub use spec::{PrefetchSpec, WindowSpec, WritePolicy};

@@ -1,10 +1,10 @@
 //! The memory of a machine without the machine.
 
 use proptest::prelude::*;
-use rackmem_sim::dram::alone::{Access, Generator, Outcome, Pattern, Report, run};
 use rackmem_sim::dram::{Kind, Tick};
 use rackmem_sim::machine::{DEVICES, Machine, Override, load};
 use rackmem_sim::reference::queueing::outstanding;
+use rackmem_sim::run::memory::{Access, Generator, Outcome, Pattern, Report, run};
 
 fn device(name: &str, set: &[&str]) -> Machine {
     let set: Vec<Override> = set.iter().map(|text| text.parse().unwrap()).collect();
@@ -39,7 +39,7 @@ fn bandwidth_is_what_is_outstanding_by_latency() {
             let latency = (report.reads.mean * report.reads.count as f64
                 + report.writes.mean * report.writes.count as f64)
                 / count;
-            let tck_ns = rackmem_sim::dram::alone::timing(&machine).tck_ps as f64 / 1000.0;
+            let tck_ns = rackmem_sim::run::memory::timing(&machine).tck_ps as f64 / 1000.0;
             let expected = outstanding * 64.0 / (latency * tck_ns);
             let off = report.bandwidth_gbps / expected - 1.0;
             assert!(off.abs() < 1e-6, "{}, {pattern:?}: {off}", device.name);

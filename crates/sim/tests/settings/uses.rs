@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use rackmem_sim::dram::alone::{self, Access, Generator, Pattern};
 use rackmem_sim::exec::{self, Job};
 use rackmem_sim::machine::{Machine, Use};
+use rackmem_sim::run::memory::{self, Access, Generator, Pattern};
 use rackmem_sim::{recipe, run};
 
 /// What is done with a machine.
@@ -256,7 +256,7 @@ impl One {
                 let size = machine.memory.size_bytes;
                 let each = [Pattern::RandomWriteThird, Pattern::Stream].map(|pattern| {
                     let traffic = Generator::new(pattern, 1, 5_000, size, 1);
-                    alone::run(machine, traffic.map(Ok::<Access, String>), None, |_| Ok(()))
+                    memory::run(machine, traffic.map(Ok::<Access, String>), None, |_| Ok(()))
                 });
                 format!("{each:?}")
             }

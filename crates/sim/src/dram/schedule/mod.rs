@@ -26,7 +26,7 @@ use super::devices::Rank;
 use super::queues::At;
 use super::round_robin::RoundRobin;
 use super::timing::Kind;
-use crate::machine::spec::{DramScheduler, DramSpec};
+use crate::dram::spec::{DramScheduler, DramSpec};
 
 /// The command that a request needs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

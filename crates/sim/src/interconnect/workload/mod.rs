@@ -16,9 +16,9 @@ pub use receive::Receive;
 pub use send::Send;
 
 use super::platform::{Platform, Upcall};
-use super::report::ExtensionReport;
 use super::time::Ps;
 use crate::machine::spec::ExperimentSpec;
+use crate::report::ExtensionReport;
 
 /// Software of the nodes.
 pub trait Workload {

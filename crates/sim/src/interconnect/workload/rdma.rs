@@ -8,10 +8,10 @@ use crate::interconnect::bursts::{Burst, Bursts};
 use crate::interconnect::node::Op;
 use crate::interconnect::packet::{Access, Master};
 use crate::interconnect::platform::{Platform, Upcall};
-use crate::interconnect::report::ExtensionReport;
 use crate::interconnect::time::ps;
 use crate::machine::Machine;
 use crate::machine::spec::{ExperimentSpec, QpairSpec, SocSpec};
+use crate::report::ExtensionReport;
 
 const NEXT: u8 = 0;
 /// The channel has been told of it.

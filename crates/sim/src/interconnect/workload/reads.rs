@@ -6,12 +6,13 @@ use rackmem_rmc::amt::Target;
 use super::{Rounds, Workload};
 use crate::engine::Random;
 use crate::interconnect::node::Op;
-use crate::interconnect::packet::{LAYERS, Layer};
+use crate::interconnect::packet::Layer;
 use crate::interconnect::platform::{Platform, Upcall};
-use crate::interconnect::report::ExtensionReport;
 use crate::interconnect::time::Ps;
 use crate::machine::Machine;
 use crate::machine::spec::{ExperimentSpec, Place};
+use crate::report::ExtensionReport;
+use crate::report::LAYERS;
 
 const NEXT: Op = Op::call(0);
 

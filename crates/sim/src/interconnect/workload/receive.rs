@@ -5,10 +5,10 @@ use super::stack::{ACK, Stack, Told, USER};
 use crate::interconnect::nic::CardFrame;
 use crate::interconnect::node::{Call, Op};
 use crate::interconnect::platform::{Platform, Upcall};
-use crate::interconnect::report::ExtensionReport;
 use crate::interconnect::time::Ps;
 use crate::machine::Machine;
 use crate::machine::spec::ExperimentSpec;
+use crate::report::ExtensionReport;
 
 /// The next call of a program.
 const READ: u8 = 0;

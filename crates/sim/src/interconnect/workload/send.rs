@@ -5,9 +5,9 @@ use super::{Rounds, Workload};
 use crate::interconnect::nic::CardFrame;
 use crate::interconnect::node::Op;
 use crate::interconnect::platform::{Platform, Upcall};
-use crate::interconnect::report::ExtensionReport;
 use crate::machine::Machine;
 use crate::machine::spec::ExperimentSpec;
+use crate::report::ExtensionReport;
 
 /// The next call of a program.
 const WRITE: u8 = 0;

@@ -18,12 +18,12 @@ use crate::interconnect::node::Op;
 use crate::interconnect::packet;
 use crate::interconnect::platform::{Platform, Upcall};
 use crate::interconnect::qpair::EndPoint;
-use crate::interconnect::report::ExtensionReport;
 use crate::interconnect::time::{Clock, ps};
 use crate::machine::Machine;
 use crate::machine::spec::{
     Buffers, ExperimentKind, ExperimentSpec, QpairSpec, SocSpec, Translation,
 };
+use crate::report::ExtensionReport;
 
 /// Software: the descriptors are written.
 const POSTED: u8 = 0;

@@ -1,12 +1,16 @@
 //! The results of a run.
 
+mod extension;
+mod rack;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::interconnect::ExtensionReport;
-pub use crate::rack::RackReport;
+pub use crate::measure::Window;
 pub use crate::recipe::Recipe;
+pub use extension::{ExtensionReport, LAYERS};
+pub use rack::{HopLatency, LaneReport, NodeBandwidth, RackReport};
 
 use crate::measure::{Histogram, Summary};
 
@@ -154,15 +158,6 @@ pub struct Stage {
     pub name: &'static str,
     /// Mean over all measured reads.
     pub mean_cycles: f64,
-}
-
-/// A measurement window, `run.window_cycles` long.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Window {
-    /// Cycle in which it ends.
-    pub end_cycle: u64,
-    /// Application bandwidth in it, in GB/s.
-    pub app_gbps: f64,
 }
 
 /// The load of one direction of a link of the network on chip.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::report::Latency;
+use super::Latency;
 
 /// The steady state of a run, over all nodes.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -11,9 +11,8 @@ mod trace;
 
 use serde::Serialize;
 
-use super::Tick;
-use super::timing::{Kind, Timing};
 use crate::block::BLOCK_BYTES;
+use crate::dram::{Kind, Tick, Timing};
 use crate::machine::Machine;
 
 pub use latency::Latency;

@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use super::packet::LAYER_NAMES;
-use super::platform::Platform;
-use super::report::{ExtensionReport, stats};
-use super::workload::{PingPong, QueuePair, Rdma, Reads, Receive, Send, Workload};
+use super::{Options, RunError};
+use crate::interconnect::Platform;
+use crate::interconnect::packet::LAYER_NAMES;
+use crate::interconnect::report::stats;
+use crate::interconnect::workload::{PingPong, QueuePair, Rdma, Reads, Receive, Send, Workload};
 use crate::machine::Machine;
 use crate::machine::spec::ExperimentKind;
-use crate::report::{Report, Stage};
-use crate::run::{Options, RunError};
+use crate::report::{ExtensionReport, Report, Stage};
 
 /// Events after which a run that has not come to its end is given up.
 const MOST_EVENTS: u64 = 2_000_000_000;
