@@ -361,7 +361,7 @@ impl Kernel {
         };
         let result = self.files.call(number, context, &process)?;
         if let Ok(count) = result
-            && number != number::FTRUNCATE
+            && !matches!(number, number::FTRUNCATE | number::FALLOCATE)
         {
             places.iter_mut().for_each(|place| place.to = place.begin.saturating_add(count));
         }

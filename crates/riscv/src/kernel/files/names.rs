@@ -85,6 +85,9 @@ impl Files {
         if flags & PATH != 0 {
             flags &= PATH | DIRECTORY | NO_FOLLOW | CLOEXEC;
         }
+        if flags & CREATE != 0 && flags & DIRECTORY != 0 {
+            return Err(Errno::INVAL);
+        }
         if let Some(status) = self.opening(context.hart) {
             let open = self.open_fifo(context, status, flags)?;
             return self.add_opened(open, status, flags);
@@ -160,6 +163,9 @@ impl Files {
 
     pub(super) fn read_link(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
         let [folder, path, to, size, ..] = context.args();
+        if size as i32 <= 0 {
+            return Err(Errno::INVAL);
+        }
         let text = match context.read_string(path)?.is_empty() {
             true => self.open_link(context, process, folder)?,
             false => {
