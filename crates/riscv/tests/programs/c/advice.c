@@ -104,6 +104,18 @@ static void flags(void)
     SHOW(fcntl(file, F_GETFL) & (O_APPEND | O_NONBLOCK));
 }
 
+static void populate(void)
+{
+    char *pages = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(pages + 4096, 4096, PROT_NONE);
+    mprotect(pages + 2 * 4096, 4096, PROT_READ);
+    munmap(pages + 3 * 4096, 4096);
+    for (int advice = 22; advice <= 23; advice++)
+        for (int page = 0; page < 4; page++)
+            SHOW(madvise(pages + page * 4096, 4096, advice));
+    SHOW(madvise(pages + 2 * 4096, 2 * 4096, 22));
+}
+
 int main(int count, char **arguments)
 {
     file = open("file", O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -113,6 +125,7 @@ int main(int count, char **arguments)
     event = eventfd(0, EFD_NONBLOCK);
     if (count > 1 && strcmp(arguments[1], "flags") == 0) {
         flags();
+        populate();
         return 0;
     }
     lseek(file, 0, SEEK_SET);
