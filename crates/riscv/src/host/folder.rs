@@ -269,6 +269,15 @@ impl Folder {
         }
     }
 
+    /// The program's name of an open file, of which the host says this; `None` if the file has left its sight.
+    pub(super) fn shown_open(&self, path: &Path) -> Option<String> {
+        let libraries = self.libraries.as_ref().filter(|libraries| libraries.has(path));
+        match libraries.and_then(|libraries| libraries.shown(path)) {
+            Some(shown) => Some(shown.to_string_lossy().into_owned()),
+            None => (self.is_in_root(path) || self.is_allowed(path)).then(|| self.shown(path)),
+        }
+    }
+
     /// The name of an input for a report: relative names begin in the run's folder.
     pub(super) fn input(&self, path: &Path) -> String {
         let own = self.root.as_ref().and_then(|root| path.strip_prefix(root).ok());
@@ -277,6 +286,16 @@ impl Folder {
 
     pub(super) fn status(&self, metadata: &Metadata) -> Status {
         let inode = self.numbers().of(metadata);
+        Folder::numbered(metadata, inode)
+    }
+
+    /// The same of a file that has just been made without a name.
+    pub(super) fn new_status(&self, metadata: &Metadata) -> Status {
+        let inode = self.numbers().fresh();
+        Folder::numbered(metadata, inode)
+    }
+
+    fn numbered(metadata: &Metadata, inode: u64) -> Status {
         let kind = kind(metadata.file_type());
         // The size of a folder is the file system's own matter.
         let size = if kind == Kind::Folder { 4096 } else { metadata.len() };

@@ -72,6 +72,12 @@ impl Held<'_> {
         Ok(renameat_with(self.folder(), self.name, to.folder(), to.name, flags)?)
     }
 
+    /// Gives the file, or the folder, the other's name, which gets this one.
+    pub fn exchange_with(&self, other: &Held<'_>) -> io::Result<()> {
+        let flags = RenameFlags::EXCHANGE;
+        Ok(renameat_with(self.folder(), self.name, other.folder(), other.name, flags)?)
+    }
+
     pub fn remove_file(&self) -> io::Result<()> {
         Ok(unlinkat(self.folder(), self.name, AtFlags::empty())?)
     }
@@ -125,6 +131,11 @@ fn by_number<T>(place: &Path, call: impl Fn(&Path) -> io::Result<T>) -> io::Resu
 /// A path of an open file, whichever names it has.
 pub(super) fn path_of(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// The name that the host has for an open file, or had.
+pub(super) fn read_link_of(file: &File) -> io::Result<PathBuf> {
+    fs::read_link(path_of(file))
 }
 
 /// Changes the permissions of an open file, which is no link.

@@ -186,6 +186,11 @@ fn advice_on_files_and_room_in_them_are_as_in_qemu() {
 }
 
 #[test]
+fn files_without_names_and_names_below_proc_are_as_in_qemu() {
+    prints_the_same("nameless", &[]);
+}
+
+#[test]
 fn calls_on_pieces_of_memory_take_flags() {
     prints("advice", &["flags"], include_str!("expected/flags.txt"));
 }

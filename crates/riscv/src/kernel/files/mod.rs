@@ -15,6 +15,7 @@
 //! | `mapped` | files of shared mappings |
 //! | `status` | what programs learn of files |
 //! | `locks` | locks on files |
+//! | `ours` | names below `/proc`, `/sys` and `/dev`, which stay as they are |
 //! | `pipes` | pipes and event counters |
 //! | `fifos` | pipes with names |
 //! | `timer` | timers that are files |
@@ -32,6 +33,7 @@ mod locks;
 mod mapped;
 mod names;
 mod on_disk;
+mod ours;
 mod pipes;
 mod polling;
 mod regular;
@@ -192,8 +194,10 @@ impl Files {
             number::CHDIR => self.enter(context, process, a0),
             number::FCHDIR => self.enter_open(a0),
             number::GETDENTS64 => self.list(context, a0, a1, a2),
-            number::MKDIRAT | number::UNLINKAT | number::RENAMEAT2 => self.change(context, number),
-            number::MKNODAT => self.make_node(context),
+            number::MKDIRAT | number::UNLINKAT | number::RENAMEAT2 => {
+                self.change(context, process, number)
+            }
+            number::MKNODAT => self.make_node(context, process),
             number::LINKAT | number::SYMLINKAT => self.link(context, process, number),
             number::DUP => self.table.duplicate(a0, 0),
             number::DUP3 => self.ending(context, a1, |table| table.replace(a0, a1, a2)),
