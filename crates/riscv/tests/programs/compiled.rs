@@ -134,6 +134,11 @@ fn what_epoll_watches_lasts_as_long_as_its_open_file() {
 }
 
 #[test]
+fn sets_of_epoll_watch_each_other_as_in_qemu() {
+    prints_the_same("nested", &[]);
+}
+
+#[test]
 fn calls_that_wait_keep_to_their_files() {
     prints_the_same("replaced", &[]);
 }
