@@ -14,6 +14,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::names;
+
 /// A name in a folder.
 pub(super) struct Held<'a> {
     /// `None`: the name is a path.
@@ -53,7 +55,7 @@ impl Held<'_> {
 
     /// Makes a link with this text.
     pub fn make_link(&self, text: &str) -> io::Result<()> {
-        Ok(symlinkat(text, self.folder(), self.name)?)
+        Ok(symlinkat(&names::path_of(text), self.folder(), self.name)?)
     }
 
     /// Gives the file another name.

@@ -196,6 +196,11 @@ fn files_without_names_and_names_below_proc_are_as_in_qemu() {
 }
 
 #[test]
+fn names_are_any_bytes_as_in_qemu() {
+    prints_the_same("bytes", &[]);
+}
+
+#[test]
 fn calls_on_pieces_of_memory_take_flags() {
     prints("advice", &["flags"], include_str!("expected/flags.txt"));
 }

@@ -8,6 +8,7 @@ use super::table::{APPEND, CLOEXEC, Open, OpenFile, PATH, READ_WRITE, WRITE_ONLY
 use super::{Context, Errno, Files, Process, Result, again, number};
 use crate::kernel::synthetic::{self, Facts, Made};
 use crate::kernel::{Change, Entry, Kind, OpenMode, Opened, Status};
+use crate::names::bytes_of;
 
 pub(super) const AT_FDCWD: u64 = -100i32 as u64;
 const AT_REMOVEDIR: u64 = 0x200;
@@ -182,8 +183,9 @@ impl Files {
                 self.text(context, process, &name)?
             }
         };
+        let text = bytes_of(&text);
         let length = text.len().min(LONGEST_LINK).min(usize::try_from(size).unwrap_or(usize::MAX));
-        context.memory.write(to, &text.as_bytes()[..length])?;
+        context.memory.write(to, &text[..length])?;
         Ok(length as u64)
     }
 
@@ -226,7 +228,7 @@ impl Files {
     }
 
     pub(super) fn current(&mut self, context: &mut Context<'_>, to: u64, size: u64) -> Result {
-        let text = [self.current.as_bytes(), &[0]].concat();
+        let text = [&bytes_of(&self.current)[..], &[0]].concat();
         if size < text.len() as u64 {
             return Err(Errno::RANGE);
         }
@@ -401,11 +403,11 @@ impl Files {
         // The two entries that every folder has come first.
         while at < entries.len() + 2 {
             let (name, kind, inode) = match at {
-                0 => (".", Kind::Folder, 1),
-                1 => ("..", Kind::Folder, 1),
+                0 => (b".".to_vec(), Kind::Folder, 1),
+                1 => (b"..".to_vec(), Kind::Folder, 1),
                 _ => {
                     let entry = &entries[at - 2];
-                    (entry.name.as_str(), entry.kind, entry.inode)
+                    (bytes_of(&entry.name), entry.kind, entry.inode)
                 }
             };
             let length = (HEADER + name.len() + 1).next_multiple_of(8);
@@ -418,7 +420,7 @@ impl Files {
             bytes.extend((at as u64).to_le_bytes());
             bytes.extend((length as u16).to_le_bytes());
             bytes.push(letter(kind));
-            bytes.extend(name.as_bytes());
+            bytes.extend(name);
             bytes.resize(end, 0);
         }
         if bytes.is_empty() && at < entries.len() + 2 {

@@ -16,6 +16,7 @@ use crate::kernel::network::Network;
 use crate::kernel::saved::{Checked, require};
 use crate::kernel::synthetic::{FIRST_INODE, normal};
 use crate::kernel::{Entry, Kind, Status, Stream};
+use crate::names::bytes_of;
 
 /// Descriptors of a process, at most.
 pub(super) const MOST_FILES: usize = 1024;
@@ -215,7 +216,7 @@ impl Table {
                 file.check().map_err(|wrong| format!("open.{wrong}"))
             }
             Open::Folder(_, entries, _) => {
-                let is_short = |entry: &Entry| entry.name.len() <= LONGEST_NAME;
+                let is_short = |entry: &Entry| bytes_of(&entry.name).len() <= LONGEST_NAME;
                 require(entries.iter().all(is_short), || {
                     format!("open: an entry's name has more than {LONGEST_NAME} bytes")
                 })
