@@ -10,7 +10,7 @@ mod open;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Permissions};
 use std::io::{self, IsTerminal, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -82,6 +82,8 @@ pub struct LocalHost {
     output: Output,
     folder: Folder,
     made: BTreeSet<PathBuf>,
+    /// Numbers of files that were made without a name, by device and number on the host.
+    nameless: BTreeMap<(u64, u64), u64>,
     /// Bytes of standard input that the program has read.
     consumed_bytes: u64,
 }
@@ -104,6 +106,7 @@ impl LocalHost {
             output,
             folder: Folder::new(folder),
             made: BTreeSet::new(),
+            nameless: BTreeMap::new(),
             consumed_bytes: 0,
         }
     }
@@ -300,6 +303,20 @@ impl LocalHost {
         opened
     }
 
+    /// Makes a file without a name. The host may use its number again, so that it gets one here only by a name.
+    fn open_nameless(&mut self, folder: &str, mode: OpenMode) -> io::Result<Opened> {
+        let path = self.own_place(folder, true)?;
+        if !held::metadata(&path)?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        let file = open::open_nameless(&path, mode)?;
+        file.set_permissions(permitted(mode.permissions))?;
+        let found = file.metadata()?;
+        let status = self.folder.new_status(&found);
+        self.nameless.insert((found.dev(), found.ino()), status.inode);
+        Ok(Opened::File(file, status))
+    }
+
     /// Opens what is at a place; a folder without its entries.
     fn open_file(&mut self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
         let found = held::find(path)?;
@@ -445,6 +462,9 @@ impl Host for LocalHost {
 
     fn open(&mut self, name: &str, mode: OpenMode) -> io::Result<Opened> {
         self.await_earlier();
+        if mode.is_nameless {
+            return self.open_nameless(name, mode).map_err(|error| self.too_many(error));
+        }
         if mode.create && name.ends_with('/') {
             // The folder that it would be in has to be there.
             self.folder.resolve(name, false).map_err(Lost::into_error)?;
@@ -536,6 +556,12 @@ impl Host for LocalHost {
         }
         let mode = OpenMode { create: false, create_new: false, ..mode };
         open::open(&path, mode).map_err(|error| self.too_many(error))
+    }
+
+    fn name_of(&mut self, file: &File) -> io::Result<String> {
+        self.await_earlier();
+        let path = held::read_link_of(file)?;
+        self.folder.shown_open(&path).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn permit(&mut self, name: &str, file: &File, permissions: u32) -> io::Result<()> {

@@ -45,6 +45,7 @@ pub mod host;
 mod inst;
 pub mod kernel;
 mod lines;
+pub mod names;
 mod op;
 mod port;
 pub mod space;

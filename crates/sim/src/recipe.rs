@@ -1,9 +1,10 @@
 //! What is needed to make a run again.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rackmem_riscv::fnv::{BASIS, fnv1a};
+use rackmem_riscv::names;
 use serde::Serialize;
 
 use crate::machine::{self, Machine};
@@ -43,7 +44,8 @@ pub fn fingerprint(bytes: &[u8]) -> String {
 
 /// The same of a file that a program has read, whose name begins in this folder; empty if there is none.
 pub fn fingerprint_file(folder: Option<&Path>, name: &str) -> String {
-    let path = folder.map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
+    let path = names::path_of(name);
+    let path = folder.map_or_else(|| path.clone(), |folder| folder.join(&path));
     // A device or pipe has no contents that could be read again.
     let read = || path.is_file().then(|| fs::read(&path).ok()).flatten();
     read().map_or_else(String::new, |bytes| fingerprint(&bytes))

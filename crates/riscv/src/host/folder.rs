@@ -13,6 +13,7 @@ use super::held;
 use super::libraries::Libraries;
 use super::numbers::Numbers;
 use crate::kernel::{Entry, Kind, Status};
+use crate::names::{path_of, text_of_part, text_of_path};
 
 /// The name of the run's folder for programs: wherever it is on the host, they see the same.
 pub const FOLDER: &str = "/rackmem";
@@ -157,7 +158,7 @@ impl Folder {
     /// The place of a name that a program has said. The last link is followed if `follow` says so; a file that is
     /// missing has a place if its folder is there.
     pub(super) fn resolve(&self, name: &str, follow: bool) -> Result<Place, Lost> {
-        let path = Path::new(name);
+        let path = &path_of(name);
         let Some(libraries) = &self.libraries else { return self.resolve_on_host(name, follow) };
         if !Libraries::covers(path) {
             let found = self.resolve_on_host(name, follow);
@@ -166,7 +167,7 @@ impl Folder {
             let way = way.map(|path| Place { path, is_own: false, is_library: true });
             return way.map_or(found, Ok);
         }
-        let found = libraries.resolve(Path::new(name), follow).map_err(Lost::Error);
+        let found = libraries.resolve(path, follow).map_err(Lost::Error);
         let found = found.map(|path| Place { path, is_own: false, is_library: true });
         match &found {
             Ok(place) if fs::symlink_metadata(&place.path).is_ok() => found,
@@ -182,7 +183,7 @@ impl Folder {
             trusts: &|link| !self.is_in_root(link),
         };
         let at = walk
-            .walk(self.parts(Path::new(name)), follow, |_, _| {})
+            .walk(self.parts(&path_of(name)), follow, |_, _| {})
             .map_err(|(at, error)| self.lost(&at, error))?;
         let is_own = self.is_in_root(&at);
         if is_own || self.is_allowed(&at) || self.ways.contains(&at) {
@@ -249,14 +250,14 @@ impl Folder {
             Some(rest) => Path::new(FOLDER).join(rest),
             None => path.to_owned(),
         };
-        shown.to_string_lossy().into_owned()
+        text_of_path(&shown)
     }
 
     /// The text of a link, as the program gets it.
     pub(super) fn shown_text(&self, text: &Path) -> String {
         match text.is_absolute() {
             true => self.shown(text),
-            false => text.to_string_lossy().into_owned(),
+            false => text_of_path(text),
         }
     }
 
@@ -264,19 +265,38 @@ impl Folder {
     pub(super) fn shown_place(&self, place: &Place) -> String {
         let libraries = self.libraries.as_ref().filter(|_| place.is_library);
         match libraries.and_then(|libraries| libraries.shown(&place.path)) {
-            Some(shown) => shown.to_string_lossy().into_owned(),
+            Some(shown) => text_of_path(&shown),
             None => self.shown(&place.path),
+        }
+    }
+
+    /// The program's name of an open file, of which the host says this; `None` if the file has left its sight.
+    pub(super) fn shown_open(&self, path: &Path) -> Option<String> {
+        let libraries = self.libraries.as_ref().filter(|libraries| libraries.has(path));
+        match libraries.and_then(|libraries| libraries.shown(path)) {
+            Some(shown) => Some(text_of_path(&shown)),
+            None => (self.is_in_root(path) || self.is_allowed(path)).then(|| self.shown(path)),
         }
     }
 
     /// The name of an input for a report: relative names begin in the run's folder.
     pub(super) fn input(&self, path: &Path) -> String {
         let own = self.root.as_ref().and_then(|root| path.strip_prefix(root).ok());
-        own.unwrap_or(path).to_string_lossy().into_owned()
+        text_of_path(own.unwrap_or(path))
     }
 
     pub(super) fn status(&self, metadata: &Metadata) -> Status {
         let inode = self.numbers().of(metadata);
+        Folder::numbered(metadata, inode)
+    }
+
+    /// The same of a file that has just been made without a name.
+    pub(super) fn new_status(&self, metadata: &Metadata) -> Status {
+        let inode = self.numbers().fresh();
+        Folder::numbered(metadata, inode)
+    }
+
+    fn numbered(metadata: &Metadata, inode: u64) -> Status {
         let kind = kind(metadata.file_type());
         // The size of a folder is the file system's own matter.
         let size = if kind == Kind::Folder { 4096 } else { metadata.len() };
@@ -305,8 +325,7 @@ impl Folder {
             if is_way && !self.shows(folder, &folder.path.join(entry.file_name())) {
                 continue;
             }
-            // Programs say names in UTF-8, so others are out of their reach.
-            let Ok(name) = entry.file_name().into_string() else { continue };
+            let name = text_of_part(&entry.file_name());
             match entry.metadata() {
                 Ok(metadata) => found.push((name, metadata)),
                 // It has been removed since.

@@ -14,6 +14,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::names;
+
 /// A name in a folder.
 pub(super) struct Held<'a> {
     /// `None`: the name is a path.
@@ -53,7 +55,7 @@ impl Held<'_> {
 
     /// Makes a link with this text.
     pub fn make_link(&self, text: &str) -> io::Result<()> {
-        Ok(symlinkat(text, self.folder(), self.name)?)
+        Ok(symlinkat(&names::path_of(text), self.folder(), self.name)?)
     }
 
     /// Gives the file another name.
@@ -70,6 +72,12 @@ impl Held<'_> {
     pub fn rename_to(&self, to: &Held<'_>, replace: bool) -> io::Result<()> {
         let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         Ok(renameat_with(self.folder(), self.name, to.folder(), to.name, flags)?)
+    }
+
+    /// Gives the file, or the folder, the other's name, which gets this one.
+    pub fn exchange_with(&self, other: &Held<'_>) -> io::Result<()> {
+        let flags = RenameFlags::EXCHANGE;
+        Ok(renameat_with(self.folder(), self.name, other.folder(), other.name, flags)?)
     }
 
     pub fn remove_file(&self) -> io::Result<()> {
@@ -125,6 +133,11 @@ fn by_number<T>(place: &Path, call: impl Fn(&Path) -> io::Result<T>) -> io::Resu
 /// A path of an open file, whichever names it has.
 pub(super) fn path_of(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// The name that the host has for an open file, or had.
+pub(super) fn read_link_of(file: &File) -> io::Result<PathBuf> {
+    fs::read_link(path_of(file))
 }
 
 /// Changes the permissions of an open file, which is no link.

@@ -80,7 +80,12 @@ impl LocalHost {
     /// Gives an open file of the program another name.
     pub(super) fn link_file(&mut self, file: &File, to: &str) -> io::Result<()> {
         let to = self.new_place(to, false)?;
+        let found = file.metadata()?;
         hold(&to)?.link_file(file)?;
+        let number = self.nameless.get(&(found.dev(), found.ino())).copied();
+        if let Some(number) = number.filter(|_| found.nlink() == 0) {
+            self.folder.numbers().keep(&found, number);
+        }
         self.made.insert(to);
         Ok(())
     }
@@ -144,7 +149,24 @@ impl LocalHost {
                 Ok(())
             }
             Change::Rename { from, to, replace } => self.rename(from, to, replace),
+            Change::Exchange { from, to } => self.exchange(from, to),
         }
+    }
+
+    fn exchange(&mut self, from_name: &str, to_name: &str) -> io::Result<()> {
+        let (from, to) = (self.own_name(from_name, false)?, self.own_name(to_name, false)?);
+        if ends_in_dots(from_name) || ends_in_dots(to_name) {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        for (name, place) in [(from_name, &from), (to_name, &to)] {
+            if !held::metadata(place)?.is_dir() && name.ends_with('/') {
+                return Err(io::ErrorKind::NotADirectory.into());
+            }
+            self.folder.check_not_root(place)?;
+        }
+        hold(&from)?.exchange_with(&hold(&to)?)?;
+        self.made.extend([from, to]);
+        Ok(())
     }
 
     fn rename(&mut self, from_name: &str, to_name: &str, replace: bool) -> io::Result<()> {

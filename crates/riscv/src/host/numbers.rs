@@ -41,6 +41,17 @@ impl Numbers {
         })
     }
 
+    /// A number for a file without a name, whose own on the host stands for it only as long as it is open.
+    pub(super) const fn fresh(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// A file that was made without a name has one now.
+    pub(super) fn keep(&mut self, metadata: &Metadata, number: u64) {
+        self.known.insert((metadata.dev(), metadata.ino()), number);
+    }
+
     /// Forgets the number of a file that has been removed, whose status was this one: the host may use its own again.
     pub(super) fn forget(&mut self, metadata: &Metadata) {
         if metadata.is_dir() || metadata.nlink() <= 1 {

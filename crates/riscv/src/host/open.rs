@@ -23,6 +23,23 @@ pub(super) fn open_place(path: &Path, mode: OpenMode) -> io::Result<File> {
     }
 }
 
+/// Makes a file without a name in the file system of a folder, at a place that has no links on the way.
+pub(super) fn open_nameless(folder: &Path, mode: OpenMode) -> io::Result<File> {
+    let access = if mode.read { OFlags::RDWR } else { OFlags::WRONLY };
+    let wanted = [(mode.append, OFlags::APPEND), (mode.create_new, OFlags::EXCL)];
+    let wanted = wanted.into_iter().filter(|(is_wanted, _)| *is_wanted);
+    let flags =
+        wanted.fold(access | OFlags::TMPFILE | OFlags::CLOEXEC, |flags, (_, it)| flags | it);
+    let permissions = Mode::from_raw_mode(0o666);
+    match openat2(CWD, folder, flags, permissions, ResolveFlags::NO_SYMLINKS) {
+        Ok(file) => Ok(File::from(file)),
+        Err(error) => {
+            other_than_links(error)?;
+            Ok(File::from(rustix::fs::open(folder, flags | OFlags::NOFOLLOW, permissions)?))
+        }
+    }
+}
+
 /// Opens a file by its name; links are followed.
 pub(super) fn open(path: &Path, mode: OpenMode) -> io::Result<File> {
     let file = OpenOptions::new()

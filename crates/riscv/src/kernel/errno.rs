@@ -32,6 +32,7 @@ impl Errno {
     pub const NFILE: Errno = Errno(23);
     pub const MFILE: Errno = Errno(24);
     pub const NOTTY: Errno = Errno(25);
+    pub const FBIG: Errno = Errno(27);
     pub const NOSPC: Errno = Errno(28);
     pub const SPIPE: Errno = Errno(29);
     pub const ROFS: Errno = Errno(30);

@@ -31,8 +31,10 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    fn get(&self, resource: u32) -> Limit {
+    /// That of a resource, where the first thread has a stack of so many bytes.
+    fn get(&self, resource: u32, stack_bytes: u64) -> Limit {
         let initial = match resource {
+            STACK if stack_bytes > 0 => Limit { now: stack_bytes, most: NONE },
             STACK => Limit { now: 8 << 20, most: NONE },
             FILES => Limit { now: 1024, most: 1024 },
             NICE | REAL_TIME => Limit { now: 0, most: 0 },
@@ -41,11 +43,11 @@ impl Limits {
         self.set.get(&resource).copied().unwrap_or(initial)
     }
 
-    fn change(&mut self, resource: u32, limit: Limit) -> Result<()> {
+    fn change(&mut self, resource: u32, before: Limit, limit: Limit) -> Result<()> {
         if limit.now > limit.most {
             return Err(Errno::INVAL);
         }
-        if limit.most > self.get(resource).most {
+        if limit.most > before.most {
             return Err(Errno::PERM);
         }
         self.set.insert(resource, limit);
@@ -85,9 +87,9 @@ impl Kernel {
         if resource >= RESOURCES {
             return Err(Errno::INVAL);
         }
-        let before = self.limits.get(resource);
+        let before = self.limits.get(resource, self.program.stack_bytes);
         if let Some(limit) = asked {
-            self.limits.change(resource, limit)?;
+            self.limits.change(resource, before, limit)?;
             if resource == FILES {
                 self.files.limit_descriptors(limit.now);
             }

@@ -38,6 +38,8 @@ const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
 const MADV_DONTNEED: u64 = 4;
 const MADV_DONTNEED_LOCKED: u64 = 24;
+const MADV_POPULATE_READ: u64 = 22;
+const MADV_POPULATE_WRITE: u64 = 23;
 
 /// Heap and mappings of a process.
 #[derive(Serialize, Deserialize)]
@@ -395,6 +397,19 @@ impl Memory {
         Ok(())
     }
 
+    /// Advice that pages be brought into memory, where all are that may be used so.
+    fn populate(&self, (start, end): (u64, u64), writes: bool, context: &Context<'_>) -> Result {
+        for page in (start..end).step_by(PAGE as usize) {
+            match context.memory.permissions(page) {
+                Some(permissions) if writes && permissions.write => {}
+                Some(permissions) if !writes && permissions.read => {}
+                None if !self.is_reserved(page) => return Err(Errno::NOMEM),
+                _ => return Err(Errno::INVAL),
+            }
+        }
+        Ok(0)
+    }
+
     fn madvise(&mut self, context: &mut Context<'_>) -> Result {
         // Of `MADV_REMOVE` there is nothing in private memory; the rest is advice, and pages stay.
         const KNOWN: [std::ops::RangeInclusive<u64>; 3] = [0..=4, 8..=8, 10..=25];
@@ -406,6 +421,9 @@ impl Memory {
             return Ok(0);
         }
         let (start, end) = page_range(address, length)?;
+        if matches!(advice, MADV_POPULATE_READ | MADV_POPULATE_WRITE) {
+            return self.populate((start, end), advice == MADV_POPULATE_WRITE, context);
+        }
         if discards(advice) {
             for (from, to) in self.reserved.outside(start, end) {
                 if to - from > LARGEST {

@@ -49,6 +49,7 @@ pub use timers::Expired;
 pub use waiting::{Caused, Interrupted};
 
 use crate::hart::{Hart, abi};
+use crate::names;
 use files::{Files, Held};
 use futex::Futexes;
 use limits::Limits;
@@ -361,7 +362,7 @@ impl Kernel {
         };
         let result = self.files.call(number, context, &process)?;
         if let Ok(count) = result
-            && number != number::FTRUNCATE
+            && !matches!(number, number::FTRUNCATE | number::FALLOCATE)
         {
             places.iter_mut().for_each(|place| place.to = place.begin.saturating_add(count));
         }
@@ -406,7 +407,7 @@ impl Context<'_> {
         Ok(self.memory.write(address, &bytes)?)
     }
 
-    /// A string that ends with a zero, of at most 4 KiB.
+    /// A string that ends with a zero, of at most 4 KiB, as the text of a name.
     fn read_string(&mut self, address: u64) -> Result<String> {
         const LONGEST: u64 = 4096;
         let mut bytes = Vec::new();
@@ -414,7 +415,7 @@ impl Context<'_> {
             let mut byte = [0];
             self.memory.read(address.wrapping_add(offset), &mut byte)?;
             if byte[0] == 0 {
-                return String::from_utf8(bytes).map_err(|_| Errno::INVAL);
+                return Ok(names::text_of(&bytes));
             }
             bytes.push(byte[0]);
         }

@@ -99,7 +99,7 @@ calls! {
     SYNC = 81, "sync";
     FSYNC = 82, "fsync";
     FDATASYNC = 83, "fdatasync";
-    SYNC_FILE_RANGE2 = 84, "sync_file_range2";
+    SYNC_FILE_RANGE = 84, "sync_file_range";
     TIMERFD_CREATE = 85, "timerfd_create";
     TIMERFD_SETTIME = 86, "timerfd_settime";
     TIMERFD_GETTIME = 87, "timerfd_gettime";

@@ -14,6 +14,9 @@ const BATCH: u32 = 3;
 const IDLE: u32 = 5;
 const DEADLINE: u32 = 6;
 
+/// A flag beside the policy.
+const RESET_ON_FORK: u32 = 0x4000_0000;
+
 /// The highest priority of a real-time policy.
 const HIGHEST: u32 = 99;
 
@@ -28,6 +31,16 @@ pub(super) struct Priorities {
     policy: u32,
     /// The cores that the program has chosen; `None` for all.
     cores: Option<[u64; WORDS]>,
+    /// Threads that this one makes do not have its real-time policy.
+    #[serde(default)]
+    resets: bool,
+}
+
+impl Priorities {
+    /// Those of a new thread, from the one that makes it: users have no real-time policies to be reset.
+    pub(super) const fn fork(&mut self) {
+        self.resets = false;
+    }
 }
 
 impl Threads {
@@ -43,7 +56,11 @@ impl Threads {
             number::SETPRIORITY => self.set_priority(hart, (a0, a1), a2),
             number::SCHED_GETSCHEDULER if (a0 as i32) < 0 => Err(Errno::INVAL),
             number::SCHED_GETSCHEDULER => {
-                self.find(hart, a0).map(|thread| thread.traits.priorities.policy.into())
+                let Priorities { policy, resets, .. } = match self.find(hart, a0) {
+                    Ok(thread) => thread.traits.priorities,
+                    Err(errno) => return Some(Err(errno)),
+                };
+                Ok((policy | if resets { RESET_ON_FORK } else { 0 }).into())
             }
             number::SCHED_SETSCHEDULER if (a1 as i32) < 0 => Err(Errno::INVAL),
             number::SCHED_SETSCHEDULER => self.set_policy(context, (a0, Some(a1 as u32), a2)),
@@ -104,12 +121,12 @@ impl Threads {
         context: &mut Context<'_>,
         (id, policy, from): (u64, Option<u32>, u64),
     ) -> Result {
-        const RESET_ON_FORK: u32 = 0x4000_0000;
         if from == 0 || (id as i32) < 0 {
             return Err(Errno::INVAL);
         }
         let priority = context.read_u32(from)?;
         let priorities = &mut self.find(context.hart, id)?.traits.priorities;
+        let resets = policy.map_or(priorities.resets, |policy| policy & RESET_ON_FORK != 0);
         let policy = policy.map_or(priorities.policy, |policy| policy & !RESET_ON_FORK);
         let is_allowed = match policy {
             OTHER | BATCH | IDLE => priority == 0,
@@ -119,11 +136,11 @@ impl Threads {
         if !is_allowed {
             return Err(Errno::INVAL);
         }
-        // Users have no right to a real-time policy.
-        if policy == FIFO || policy == ROUND_ROBIN {
+        // Users have no right to a real-time policy, nor to take the flag away.
+        if policy == FIFO || policy == ROUND_ROBIN || priorities.resets && !resets {
             return Err(Errno::PERM);
         }
-        priorities.policy = policy;
+        (priorities.policy, priorities.resets) = (policy, resets);
         Ok(0)
     }
 

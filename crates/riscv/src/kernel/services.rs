@@ -61,6 +61,11 @@ pub trait Host {
         Err(io::ErrorKind::NotFound.into())
     }
 
+    /// A name of an open file, absolute; ` (deleted)` follows the last one that it had.
+    fn name_of(&mut self, _file: &File) -> io::Result<String> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
     /// Opens a file, or a link unless `follow` says that it is followed, without its content.
     fn open_path(&mut self, _path: &str, _follow: bool) -> io::Result<(File, Status)> {
         Err(io::ErrorKind::NotFound.into())
@@ -110,6 +115,8 @@ pub struct OpenMode {
     pub permissions: u32,
     /// The file was open before, so that its permissions do not matter.
     pub is_again: bool,
+    /// The path is that of a folder, in whose file system a file without a name is made.
+    pub is_nameless: bool,
 }
 
 /// A file that has been opened.
@@ -229,6 +236,13 @@ pub enum Change<'a> {
         to: &'a str,
         /// Whether a file of that name may be there, which is removed.
         replace: bool,
+    },
+    /// Two files or folders get each other's names.
+    Exchange {
+        /// The name of one.
+        from: &'a str,
+        /// The name of the other one.
+        to: &'a str,
     },
 }
 

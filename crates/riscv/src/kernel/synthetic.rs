@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::memory::Memory;
 use super::{Entry, Host};
+use crate::names::bytes_of;
 use crate::space::PAGE;
 use crate::stack::STACK_TOP;
 pub(super) use folders::{FIRST_INODE, inode};
@@ -178,7 +179,7 @@ fn own(name: &str, facts: &Facts<'_>) -> Option<Made> {
         "cmdline" => zero_ended(args),
         "environ" => zero_ended(env),
         "comm" => text(format!("{}\n", facts.name)),
-        "maps" => text(maps(facts)),
+        "maps" => Some(Made::Text(bytes_of(&maps(facts)))),
         "stat" => {
             let zeros = " 0".repeat(8);
             text(format!(

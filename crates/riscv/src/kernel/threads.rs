@@ -36,8 +36,11 @@ pub(super) struct Thread {
 /// Properties that a thread has from the one that has made it.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Traits {
-    /// Ends with zeros; all are zero if the thread has the name of the program.
+    /// Ends with zeros; all are zero if the thread has the name of the program, or none.
     pub name: [u8; 16],
+    /// The program has set a name without letters.
+    #[serde(default)]
+    pub is_nameless: bool,
     pub priorities: Priorities,
 }
 
@@ -130,9 +133,9 @@ impl Threads {
     /// The name that the first thread has been given, if one has been.
     pub(super) fn name(&self) -> Option<String> {
         let first = self.all().find(|thread| thread.id == PROCESS)?;
-        let name = first.traits.name;
+        let Traits { name, is_nameless, .. } = first.traits;
         let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
-        (length > 0).then(|| String::from_utf8_lossy(&name[..length]).into_owned())
+        (length > 0 || is_nameless).then(|| String::from_utf8_lossy(&name[..length]).into_owned())
     }
 
     pub(super) fn call(
@@ -202,12 +205,13 @@ impl Threads {
         match option {
             SET_NAME => {
                 let name = read_name(context, argument)?;
-                self.find(context.hart, 0)?.traits.name = name;
+                let traits = &mut self.find(context.hart, 0)?.traits;
+                (traits.name, traits.is_nameless) = (name, name[0] == 0);
                 Ok(0)
             }
             GET_NAME => {
-                let mut name = self.find(context.hart, 0)?.traits.name;
-                if name[0] == 0 {
+                let Traits { mut name, is_nameless, .. } = self.find(context.hart, 0)?.traits;
+                if name[0] == 0 && !is_nameless {
                     name = short_name(synthetic::comm(program).as_bytes());
                 }
                 context.memory.write(argument, &name)?;
@@ -304,7 +308,8 @@ impl Kernel {
             }
         }
         let clear_at_exit = if flags & CLONE_CHILD_CLEARTID != 0 { child_tid } else { 0 };
-        let traits = self.threads.find(context.hart, 0)?.traits;
+        let mut traits = self.threads.find(context.hart, 0)?.traits;
+        traits.priorities.fork();
         self.threads.start(hart, Thread { id, clear_at_exit, robust_list: 0, traits });
         self.signals.start(hart, context.hart);
         let mut state = Box::new(context.state.clone());

@@ -63,6 +63,16 @@ fn prints_the_same(name: &str, args: &[&str]) {
     }
 }
 
+/// What Linux has and QEMU has not: a program prints what it does on a host.
+fn prints(name: &str, args: &[&str], expected: &str) {
+    let folder = TempDir::new().expect("there is room for temporary files");
+    for (command, flags) in compilers() {
+        let program = compile(folder.path(), &command, &flags, name);
+        let ours = by_us(&program, args);
+        assert_eq!(String::from_utf8_lossy(&ours.stdout), expected, "{command} {flags:?}");
+    }
+}
+
 #[test]
 fn hello() {
     prints_the_same("hello", &["world"]);
@@ -124,6 +134,11 @@ fn what_epoll_watches_lasts_as_long_as_its_open_file() {
 }
 
 #[test]
+fn sets_of_epoll_watch_each_other_as_in_qemu() {
+    prints_the_same("nested", &[]);
+}
+
+#[test]
 fn calls_that_wait_keep_to_their_files() {
     prints_the_same("replaced", &[]);
 }
@@ -166,15 +181,28 @@ fn wrong_arguments_have_the_errors_and_effects_that_they_have_in_qemu() {
 
 #[test]
 fn mutexes_of_threads_that_end_are_released() {
-    // QEMU has no robust mutexes.
-    for (command, flags) in compilers() {
-        let folder = TempDir::new().expect("there is room for temporary files");
-        let program = compile(folder.path(), &command, &flags, "robust");
-        let ours = by_us(&program, &[]);
-        let text = String::from_utf8_lossy(&ours.stdout);
-        let expected = "waited 1\nunlocked 0\nnot waited 1\nunlocked 0\nnot recovered 1\nsize -1\n";
-        assert_eq!(text, expected, "{command} {flags:?}");
-    }
+    let expected = "waited 1\nunlocked 0\nnot waited 1\nunlocked 0\nnot recovered 1\nsize -1\n";
+    prints("robust", &[], expected);
+}
+
+#[test]
+fn advice_on_files_and_room_in_them_are_as_in_qemu() {
+    prints_the_same("advice", &[]);
+}
+
+#[test]
+fn files_without_names_and_names_below_proc_are_as_in_qemu() {
+    prints_the_same("nameless", &[]);
+}
+
+#[test]
+fn names_are_any_bytes_as_in_qemu() {
+    prints_the_same("bytes", &[]);
+}
+
+#[test]
+fn calls_on_pieces_of_memory_take_flags() {
+    prints("advice", &["flags"], include_str!("expected/flags.txt"));
 }
 
 #[test]

@@ -177,6 +177,45 @@ fn an_argument_may_lead_over_a_folder_outside_and_back() {
 }
 
 #[test]
+fn files_without_names_and_exchanged_names_stay_in_the_folder() {
+    let mut rig = Rig::new();
+    let (all, beside) = (rig.all.path().display().to_string(), rig.beside());
+    symlink(&all, rig.all.path().join("run/link")).expect("a link");
+    rig.host.allow(Path::new(&beside)).expect("it is there");
+    let nameless = OpenMode { write: true, is_nameless: true, ..READ };
+    for folder in [&all[..], "/rackmem/link", "/rackmem/..", "/tmp"] {
+        let error = rig.host.open(folder, nameless).expect_err("it is outside");
+        assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem, "{folder}");
+    }
+    for (from, to) in [("/rackmem/in", &beside[..]), (&beside, "/rackmem/in")] {
+        let error = rig.host.change(&Change::Exchange { from, to }).expect_err("one is outside");
+        assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem, "{from}");
+    }
+    let Ok(Opened::File(file, status)) = rig.host.open(FOLDER, nameless) else { panic!("ours") };
+    rig.host.link_open("/rackmem/#", &file, "/rackmem/new").expect("both are ours");
+    let named = rig.host.status("/rackmem/new", true).expect("it is there");
+    assert_eq!((named.inode, named.links), (status.inode, 1));
+    assert!(rig.host.name_of(&file).expect("the last one").ends_with(" (deleted)"));
+    // A number of the host that comes again is not that of the file before.
+    let mut numbers = Vec::new();
+    for _ in 0..3 {
+        let Ok(Opened::File(_, status)) = rig.host.open(FOLDER, nameless) else { panic!("ours") };
+        numbers.push(status.inode);
+    }
+    numbers.dedup();
+    assert_eq!(numbers.len(), 3);
+}
+
+#[test]
+fn the_name_of_an_open_file_is_no_way_to_learn_of_others() {
+    let mut rig = Rig::new();
+    let Ok(Opened::File(file, _)) = rig.host.open("/rackmem/in", READ) else { panic!("ours") };
+    assert_eq!(rig.host.name_of(&file).expect("it is ours"), "/rackmem/in");
+    fs::rename(rig.all.path().join("run/in"), rig.all.path().join("moved")).expect("ours");
+    rig.host.name_of(&file).expect_err("it is outside by now");
+}
+
+#[test]
 fn the_folder_itself_stays() {
     let mut rig = Rig::new();
     rig.host.change(&Change::Remove("/rackmem/in")).expect("it is ours");
@@ -189,6 +228,8 @@ fn the_folder_itself_stays() {
         busy(Change::RemoveFolder(folder));
         busy(Change::Rename { from: folder, to: "/rackmem/new/moved", replace: true });
         busy(Change::Rename { from: "/rackmem/new", to: folder, replace: true });
+        busy(Change::Exchange { from: folder, to: "/rackmem/new" });
+        busy(Change::Exchange { from: "/rackmem/new", to: folder });
     }
     assert!(rig.all.path().join("run").is_dir());
 }

@@ -3,7 +3,9 @@
 use std::io;
 
 use proptest::prelude::*;
-use rackmem_riscv::kernel::{Effect, Errno, Expired, Host, Interrupted, Kernel, Reply, Stream};
+use rackmem_riscv::kernel::{
+    Effect, Errno, Expired, Host, Interrupted, Kernel, Program, Reply, Stream,
+};
 use rackmem_riscv::space::{AddressSpace, PAGE, Permissions, TOP};
 use rackmem_riscv::{Hart, abi};
 
@@ -622,5 +624,18 @@ proptest! {
                 prop_assert!(hart < 2);
             }
         }
+    }
+}
+
+#[test]
+fn the_limit_of_stacks_is_that_of_the_first_thread() {
+    const PRLIMIT64: u64 = 261;
+    const STACK: u64 = 3;
+    for stack_bytes in [64 << 10, 1 << 30] {
+        let mut process = Process::new();
+        let program = Program { stack_bytes, ..Program::default() };
+        process.kernel = Kernel::new(HEAP, 1).with_program(program);
+        assert_eq!(process.value(PRLIMIT64, &[0, STACK, 0, DATA]), 0);
+        assert_eq!((process.word(DATA), process.word(DATA + 8)), (stack_bytes, u64::MAX));
     }
 }

@@ -16,6 +16,7 @@ pub const READ: OpenMode = OpenMode {
     create_new: false,
     permissions: 0o644,
     is_again: false,
+    is_nameless: false,
 };
 
 /// A folder for runs, and a file beside it.

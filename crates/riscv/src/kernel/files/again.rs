@@ -14,7 +14,7 @@ use crate::host::permits;
 use crate::kernel::synthetic::is_ours;
 use crate::kernel::{Host, Kind, OpenMode, Status};
 
-pub(super) const XDEV: Errno = Errno(18);
+pub(super) const XDEV: Errno = Errno::XDEV;
 
 /// A file that is open without its content, whichever names it has meanwhile.
 #[derive(Serialize, Deserialize)]

@@ -12,6 +12,7 @@ use super::{Context, Errno, Files, Result};
 use crate::kernel::saved::{Checked, require};
 use crate::kernel::synthetic::FIRST_INODE;
 use crate::kernel::{Kind, Status};
+use crate::names::bytes_of;
 use crate::space::PAGE;
 
 /// The longest file.
@@ -206,7 +207,7 @@ impl Files {
             Errno::NAMETOOLONG => Errno::INVAL,
             other => other,
         })?;
-        if name.len() > LONGEST_NAME {
+        if bytes_of(&name).len() > LONGEST_NAME {
             return Err(Errno::INVAL);
         }
         let inode = FIRST_INODE + u64::from(self.table.next_number());

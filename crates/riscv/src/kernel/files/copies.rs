@@ -19,7 +19,7 @@ struct Side {
 
 impl Open {
     /// Whether places in it can be named.
-    const fn has_places(&self) -> bool {
+    pub(super) const fn has_places(&self) -> bool {
         matches!(
             self,
             Open::File(_) | Open::Text(..) | Open::Null | Open::Zero | Open::Full | Open::Random

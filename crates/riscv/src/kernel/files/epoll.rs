@@ -2,14 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::polling::{ERR, HUP};
-use super::table::{CLOEXEC, Open, OpenFile, READ_WRITE, device};
+use super::polling::{ERR, HUP, IN, OUT};
+use super::table::{CLOEXEC, Open, OpenFile, READ_WRITE, Table, device};
 use super::{Context, Errno, Files, Result};
 use crate::kernel::Kind;
 use crate::kernel::saved::{Checked, require};
 
+/// One of several that watch a file is enough to be woken.
+const EXCLUSIVE: u32 = 1 << 28;
+const WAKE_UP: u32 = 1 << 29;
 const ONE_SHOT: u32 = 1 << 30;
 const EDGE: u32 = 1 << 31;
+
+/// Of `epoll` that watches `epoll`: levels below the first one, at most.
+const MOST_NESTED: usize = 4;
 
 /// Bytes of `struct epoll_event`, which is not packed on RISC-V.
 const EVENT_BYTES: u64 = 16;
@@ -49,6 +55,10 @@ impl Interests {
         self.0.binary_search_by_key(&key, Interest::key)
     }
 
+    pub(super) fn has(&self, file: u32) -> bool {
+        self.0.iter().any(|interest| interest.file == file)
+    }
+
     /// A file is closed.
     pub(super) fn forget(&mut self, file: u32) {
         self.0.retain(|interest| interest.file != file);
@@ -86,28 +96,43 @@ impl Files {
         const REMOVE: u64 = 2;
         const CHANGE: u64 = 3;
         let [epoll, operation, descriptor, event, ..] = context.args();
-        let file = self.table.slot(descriptor)?.file;
-        match self.table.get(descriptor)? {
-            // Chains of them could be rings.
-            Open::Epoll(_) => return Err(Errno::INVAL),
-            open if !open.can_be_watched() => return Err(Errno::PERM),
-            _ => {}
-        }
-        let epoll = self.named(context, epoll)?;
-        let place = self.interests(epoll)?.place((descriptor as u32, file));
-        let interest = match operation {
+        let described = match operation as u32 as u64 {
             REMOVE => None,
-            _ => {
-                let events = context.read_u32(event)?;
-                let data = context.read_u64(event.wrapping_add(8))?;
-                Some(Interest { descriptor: descriptor as u32, file, events, data, seen: 0 })
-            }
+            _ => Some((context.read_u32(event)?, context.read_u64(event.wrapping_add(8))?)),
         };
+        let epoll = self.named(context, epoll)?;
+        let file = self.table.slot(descriptor)?.file;
+        if !self.table.get(descriptor)?.can_be_watched() {
+            return Err(Errno::PERM);
+        }
+        let place = self.interests(epoll)?.place((descriptor as u32, file));
+        let nests = matches!(self.table.get(descriptor)?, Open::Epoll(_));
+        if file == epoll {
+            return Err(Errno::INVAL);
+        }
+        let is_exclusive = |events: u32| events & EXCLUSIVE != 0;
+        if let Some((events, _)) = described.filter(|&(events, _)| is_exclusive(events)) {
+            let allowed = IN | OUT | ERR | HUP | WAKE_UP | EDGE | EXCLUSIVE;
+            if operation != ADD || nests || events & !allowed != 0 {
+                return Err(Errno::INVAL);
+            }
+        }
+        if operation == ADD && nests {
+            self.table.check_nested(epoll, file)?;
+        }
+        let interest = described.map(|(events, data)| Interest {
+            descriptor: descriptor as u32,
+            file,
+            events,
+            data,
+            seen: 0,
+        });
         let Interests(interests) = self.interests(epoll)?;
         match (operation, place, interest) {
             (ADD, Ok(_), _) => return Err(Errno::EXIST),
             (ADD, Err(at), Some(interest)) => interests.insert(at, interest),
             (REMOVE | CHANGE, Err(_), _) => return Err(Errno::NOENT),
+            (CHANGE, Ok(at), _) if is_exclusive(interests[at].events) => return Err(Errno::INVAL),
             (CHANGE, Ok(at), Some(interest)) => interests[at] = interest,
             (REMOVE, Ok(at), _) => drop(interests.remove(at)),
             _ => return Err(Errno::INVAL),
@@ -166,12 +191,52 @@ impl Files {
         }
     }
 
-    /// Something was written or read: interests in changes report it again.
-    pub(super) fn note_change(&mut self, pipe_or_event: u32) {
+    /// Something was written or read: interests in changes report it again, also those in an `epoll` that watches it.
+    pub(super) fn note_change(&mut self, changed: u32) {
         self.table.for_each_epoll(|interests| {
-            for interest in interests.0.iter_mut().filter(|one| one.file == pipe_or_event) {
+            for interest in interests.0.iter_mut().filter(|one| one.file == changed) {
                 interest.seen = 0;
             }
         });
+        for epoll in self.table.watching(changed) {
+            self.note_change(epoll);
+        }
+    }
+}
+
+impl Table {
+    /// How many levels of `epoll` are below an open file; `None` if there are too many, as in a ring.
+    pub(super) fn epoll_depth(&self, file: u32) -> Option<usize> {
+        self.depth_within(file, MOST_NESTED + 1)
+    }
+
+    fn depth_within(&self, file: u32, most: usize) -> Option<usize> {
+        let Some(Interests(interests)) = self.interests_of(file) else { return Some(0) };
+        interests.iter().try_fold(0, |depth, interest| match self.interests_of(interest.file) {
+            None => Some(depth),
+            Some(_) if most == 0 => None,
+            Some(_) => Some(depth.max(1 + self.depth_within(interest.file, most - 1)?)),
+        })
+    }
+
+    /// Levels of `epoll` above an open file.
+    fn epoll_height(&self, file: u32) -> usize {
+        let above = self.watching(file);
+        above.into_iter().map(|epoll| 1 + self.epoll_height(epoll)).max().unwrap_or(0)
+    }
+
+    fn reaches(&self, from: u32, to: u32) -> bool {
+        let Some(Interests(interests)) = self.interests_of(from) else { return false };
+        interests.iter().any(|interest| interest.file == to || self.reaches(interest.file, to))
+    }
+
+    /// That one `epoll` may watch another one: no ring comes of it, and no long chain.
+    fn check_nested(&self, epoll: u32, watched: u32) -> Result<()> {
+        let levels =
+            self.epoll_height(epoll) + 1 + self.epoll_depth(watched).unwrap_or(MOST_NESTED);
+        match self.reaches(watched, epoll) || levels > MOST_NESTED {
+            true => Err(Errno::LOOP),
+            false => Ok(()),
+        }
     }
 }

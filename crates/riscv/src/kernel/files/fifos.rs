@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pipes::Pipe;
 use super::table::{NONBLOCK, Open, READ_WRITE, WRITE_ONLY};
-use super::{Context, Errno, Files, Result, Way};
+use super::{Context, Errno, Files, Process, Result, Way};
 use crate::kernel::{Change, Status};
 
 /// A pipe with a name.
@@ -47,7 +47,7 @@ impl Fifo {
 
 impl Files {
     /// `mknodat`: regular files and FIFOs.
-    pub(super) fn make_node(&mut self, context: &mut Context<'_>) -> Result {
+    pub(super) fn make_node(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
         const KIND: u64 = 0o170_000;
         const REGULAR: u64 = 0o100_000;
         const FIFO: u64 = 0o010_000;
@@ -60,6 +60,9 @@ impl Files {
             _ => return Err(Errno::INVAL),
         }
         let name = self.name(context, folder, path)?;
+        if let Some(errno) = self.new_of_ours(context, process, &name) {
+            return Err(errno);
+        }
         let change = match kind {
             FIFO => Change::MakePipe(&name),
             _ => Change::MakeFile(&name),

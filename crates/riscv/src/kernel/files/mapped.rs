@@ -139,12 +139,13 @@ impl Files {
                 let at = matches!(number, number::PREAD64 | number::PWRITE64).then_some(a3);
                 [Some((a0, at, a2, matches!(number, number::READ | number::PREAD64))), None]
             }
-            number::READV | number::PREADV | number::WRITEV | number::PWRITEV => {
-                let Ok(pieces) = transfer::pieces(context, a1, a2) else { return Vec::new() };
-                let length = pieces.iter().fold(0, |sum: u64, piece| sum.saturating_add(piece.1));
-                let at = matches!(number, number::PREADV | number::PWRITEV).then_some(a3);
-                [Some((a0, at, length, matches!(number, number::READV | number::PREADV))), None]
-            }
+            number::READV
+            | number::WRITEV
+            | number::PREADV
+            | number::PWRITEV
+            | number::PREADV2
+            | number::PWRITEV2 => [self.vector_side(number, context), None],
+            number::FALLOCATE if a1 != 0 => [Some((a0, Some(a2), a3, false)), None],
             // A file that grows has zeros there, as the pages have.
             number::FTRUNCATE if self.is_shortened(context, a0, a1) => {
                 [Some((a0, Some(a1), u64::MAX, false)), None]
@@ -153,6 +154,23 @@ impl Files {
         };
         let sides = sides.into_iter().flatten();
         sides.filter_map(|side| self.place(context, side)).collect()
+    }
+
+    /// The part of a file with which a call on pieces of memory is about.
+    fn vector_side(
+        &mut self,
+        number: u64,
+        context: &mut Context<'_>,
+    ) -> Option<(u64, Option<u64>, u64, bool)> {
+        let [descriptor, list, count, ..] = context.args();
+        let pieces = transfer::pieces(context, list, count).ok()?;
+        let length = pieces.iter().fold(0, |sum: u64, piece| sum.saturating_add(piece.1));
+        let reads = matches!(number, number::READV | number::PREADV | number::PREADV2);
+        let at = match transfer::goes_to_end(number, context) {
+            true => self.meant(context, descriptor).ok().and_then(|file| self.size_bytes(file)),
+            false => transfer::named_place(number, context),
+        };
+        Some((descriptor, at, length, reads))
     }
 
     fn is_shortened(&mut self, context: &Context<'_>, descriptor: u64, length: u64) -> bool {

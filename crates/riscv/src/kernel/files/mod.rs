@@ -5,6 +5,7 @@
 //! | `table` | descriptors, and what they stand for |
 //! | `names` | opening, and names of files |
 //! | `held` | open files of calls that wait |
+//! | `advice` | what is said of the use of files |
 //! | `again` | opening what is open again, and `O_PATH` |
 //! | `transfer` | reading and writing |
 //! | `copies` | moving bytes from one file to another |
@@ -14,12 +15,14 @@
 //! | `mapped` | files of shared mappings |
 //! | `status` | what programs learn of files |
 //! | `locks` | locks on files |
+//! | `ours` | names below `/proc`, `/sys` and `/dev`, which stay as they are |
 //! | `pipes` | pipes and event counters |
 //! | `fifos` | pipes with names |
 //! | `timer` | timers that are files |
 //! | `sockets` | stream sockets |
 //! | `polling`, `epoll` | waiting for several of them |
 
+mod advice;
 mod again;
 mod anonymous;
 mod copies;
@@ -30,6 +33,7 @@ mod locks;
 mod mapped;
 mod names;
 mod on_disk;
+mod ours;
 mod pipes;
 mod polling;
 mod regular;
@@ -135,31 +139,28 @@ impl Files {
         Some(match number {
             number::READ => self.read(context, a0, &[(a1, a2)], None),
             number::WRITE => self.write(context, a0, &[(a1, a2)], None),
-            number::READV => transfer::pieces(context, a1, a2)
-                .and_then(|pieces| self.read(context, a0, &pieces, None)),
-            number::WRITEV => transfer::pieces(context, a1, a2)
-                .and_then(|pieces| self.write(context, a0, &pieces, None)),
+            number::READV
+            | number::WRITEV
+            | number::PREADV
+            | number::PWRITEV
+            | number::PREADV2
+            | number::PWRITEV2 => self.vectored(context, number),
             number::PREAD64 => self.read(context, a0, &[(a1, a2)], Some(a3)),
             number::PWRITE64 => self.write(context, a0, &[(a1, a2)], Some(a3)),
-            number::PREADV => transfer::pieces(context, a1, a2)
-                .and_then(|pieces| self.read(context, a0, &pieces, Some(a3))),
-            number::PWRITEV => transfer::pieces(context, a1, a2)
-                .and_then(|pieces| self.write(context, a0, &pieces, Some(a3))),
             number::SENDFILE => self.send_file(context),
             number::COPY_FILE_RANGE => self.copy_range(context),
             number::SPLICE | number::TEE => self.splice(context, number),
             number::LSEEK => self.named(context, a0).and_then(|file| self.seek(file, a1, a2)),
             number::TRUNCATE => self.truncate_named(context, process),
             number::FTRUNCATE => self.truncate(a0, a1),
-            number::FALLOCATE => self.allocate(a0, a1, a2.checked_add(a3)),
-            // Nobody else is there, and what is written is written. Owner and times of files are the model's own.
+            number::FALLOCATE => self.allocate(a0, a1, (a2, a3)),
             number::FSYNC
             | number::FDATASYNC
-            | number::SYNCFS
-            | number::SYNC_FILE_RANGE2
+            | number::SYNC_FILE_RANGE
             | number::FADVISE64
-            | number::READAHEAD
-            | number::FCHOWN => self.table.get(a0).map(|_| 0),
+            | number::READAHEAD => self.advise(context, number),
+            // What is written is written. Owners of files are the model's own.
+            number::SYNCFS | number::FCHOWN => self.table.get(a0).map(|_| 0),
             number::SYNC => Ok(0),
             number::FCHOWNAT | number::UTIMENSAT => self.exists(context, process, number),
             number::FCHMOD => self.permit_open(context, a0, a1),
@@ -193,8 +194,10 @@ impl Files {
             number::CHDIR => self.enter(context, process, a0),
             number::FCHDIR => self.enter_open(a0),
             number::GETDENTS64 => self.list(context, a0, a1, a2),
-            number::MKDIRAT | number::UNLINKAT | number::RENAMEAT2 => self.change(context, number),
-            number::MKNODAT => self.make_node(context),
+            number::MKDIRAT | number::UNLINKAT | number::RENAMEAT2 => {
+                self.change(context, process, number)
+            }
+            number::MKNODAT => self.make_node(context, process),
             number::LINKAT | number::SYMLINKAT => self.link(context, process, number),
             number::DUP => self.table.duplicate(a0, 0),
             number::DUP3 => self.ending(context, a1, |table| table.replace(a0, a1, a2)),
@@ -261,16 +264,20 @@ impl Files {
             return Ok(0);
         }
         let file = self.table.file(descriptor)?;
-        match (command as u32, &file.open) {
+        match (command as u32, &mut file.open) {
             (FIONBIO, _) => {
                 let nonblock = if context.read_u32(argument)? == 0 { 0 } else { table::NONBLOCK };
                 file.flags = file.flags & !table::NONBLOCK | nonblock;
             }
-            (FIONREAD, &Open::Pipe(number)) => {
+            (FIONREAD, Open::File(file)) => {
+                let left = file.size_bytes()?.saturating_sub(file.position()?) as u32;
+                context.memory.write(argument, &left.to_le_bytes())?;
+            }
+            (FIONREAD, &mut Open::Pipe(number)) => {
                 let count = self.table.pipe(number)?.length() as u32;
                 context.memory.write(argument, &count.to_le_bytes())?;
             }
-            (FIONREAD, &Open::Socket(number)) => {
+            (FIONREAD, &mut Open::Socket(number)) => {
                 let count = self.arrived_bytes(number)? as u32;
                 context.memory.write(argument, &count.to_le_bytes())?;
             }

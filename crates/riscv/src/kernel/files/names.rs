@@ -8,14 +8,16 @@ use super::table::{APPEND, CLOEXEC, Open, OpenFile, PATH, READ_WRITE, WRITE_ONLY
 use super::{Context, Errno, Files, Process, Result, again, number};
 use crate::kernel::synthetic::{self, Facts, Made};
 use crate::kernel::{Change, Entry, Kind, OpenMode, Opened, Status};
+use crate::names::bytes_of;
 
 pub(super) const AT_FDCWD: u64 = -100i32 as u64;
 const AT_REMOVEDIR: u64 = 0x200;
 const DIRECTORY: u64 = 0o20_0000;
+const NAMELESS: u64 = 0o2000_0000;
 const TRUNCATE: u64 = 0o1000;
 const CREATE: u64 = 0o100;
 const EXCLUSIVE: u64 = 0o200;
-const NO_FOLLOW: u64 = 0o40_0000;
+pub(super) const NO_FOLLOW: u64 = 0o40_0000;
 
 /// The most that programs get of a link's text.
 const LONGEST_LINK: usize = 4096;
@@ -85,13 +87,24 @@ impl Files {
         if flags & PATH != 0 {
             flags &= PATH | DIRECTORY | NO_FOLLOW | CLOEXEC;
         }
+        let is_nameless = flags & NAMELESS != 0;
+        if is_nameless && (flags & DIRECTORY == 0 || flags & 3 == 0)
+            || flags & CREATE != 0 && flags & DIRECTORY != 0
+        {
+            return Err(Errno::INVAL);
+        }
         if let Some(status) = self.opening(context.hart) {
             let open = self.open_fifo(context, status, flags)?;
             return self.add_opened(open, status, flags);
         }
         let permissions = self.permissions_of(mode);
         let name = self.name(context, folder, path)?;
-        let (open, status) = match self.made(context, process, &name) {
+        let made = self.made(context, process, &name);
+        if is_nameless {
+            let (open, status) = self.open_nameless(context, made, &name, (flags, permissions))?;
+            return self.add_opened(open, status, flags);
+        }
+        let (open, status) = match made {
             Some(Ok(_)) if flags & CREATE != 0 && flags & EXCLUSIVE != 0 => {
                 return Err(Errno::EXIST);
             }
@@ -160,6 +173,9 @@ impl Files {
 
     pub(super) fn read_link(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
         let [folder, path, to, size, ..] = context.args();
+        if size as i32 <= 0 {
+            return Err(Errno::INVAL);
+        }
         let text = match context.read_string(path)?.is_empty() {
             true => self.open_link(context, process, folder)?,
             false => {
@@ -167,8 +183,9 @@ impl Files {
                 self.text(context, process, &name)?
             }
         };
+        let text = bytes_of(&text);
         let length = text.len().min(LONGEST_LINK).min(usize::try_from(size).unwrap_or(usize::MAX));
-        context.memory.write(to, &text.as_bytes()[..length])?;
+        context.memory.write(to, &text[..length])?;
         Ok(length as u64)
     }
 
@@ -181,7 +198,7 @@ impl Files {
     ) -> Result<String> {
         Ok(match self.made(context, process, name) {
             Some(Ok(Made::Link(text))) => text,
-            Some(Ok(Made::Descriptor(descriptor))) => self.table.link(descriptor)?,
+            Some(Ok(Made::Descriptor(descriptor))) => self.shown_link(context, descriptor)?,
             Some(Ok(_)) => return Err(Errno::INVAL),
             Some(Err(errno)) => return Err(errno),
             None => context.host.read_link(name)?,
@@ -211,7 +228,7 @@ impl Files {
     }
 
     pub(super) fn current(&mut self, context: &mut Context<'_>, to: u64, size: u64) -> Result {
-        let text = [self.current.as_bytes(), &[0]].concat();
+        let text = [&bytes_of(&self.current)[..], &[0]].concat();
         if size < text.len() as u64 {
             return Err(Errno::RANGE);
         }
@@ -248,10 +265,17 @@ impl Files {
     }
 
     /// `mkdirat`, `unlinkat` and `renameat2`.
-    pub(super) fn change(&mut self, context: &mut Context<'_>, number: u64) -> Result {
+    pub(super) fn change(
+        &mut self,
+        context: &mut Context<'_>,
+        process: &Process<'_>,
+        number: u64,
+    ) -> Result {
         const NOREPLACE: u64 = 1;
+        const EXCHANGE: u64 = 2;
         let [a0, a1, a2, a3, a4, _] = context.args();
-        if number == number::RENAMEAT2 && a4 & !NOREPLACE != 0 {
+        // File systems need not have whiteouts.
+        if number == number::RENAMEAT2 && !matches!(a4, 0 | NOREPLACE | EXCHANGE) {
             return Err(Errno::INVAL);
         }
         if number == number::UNLINKAT && u64::from(a2 as u32) & !AT_REMOVEDIR != 0 {
@@ -262,6 +286,9 @@ impl Files {
             number::RENAMEAT2 => self.name(context, a2, a3)?,
             _ => String::new(),
         };
+        if let Some(result) = self.change_of_ours(context, process, (number, a2), (&name, &to)) {
+            return result;
+        }
         let change = match number {
             number::MKDIRAT => Change::MakeFolder(&name),
             number::UNLINKAT if a2 & AT_REMOVEDIR != 0 && name.ends_with("/.") => {
@@ -270,18 +297,20 @@ impl Files {
             }
             number::UNLINKAT if a2 & AT_REMOVEDIR != 0 => Change::RemoveFolder(&name),
             number::UNLINKAT => Change::Remove(&name),
+            _ if a4 == EXCHANGE => Change::Exchange { from: &name, to: &to },
             _ => Change::Rename { from: &name, to: &to, replace: a4 & NOREPLACE == 0 },
         };
-        let moved = match number {
-            number::RENAMEAT2 => context.host.enter(&name).ok(),
+        let folder = |context: &mut Context<'_>, name: &str| match number {
+            number::RENAMEAT2 => context.host.enter(name).ok(),
             _ => None,
         };
+        let moved = [folder(context, &name), folder(context, &to)];
         context.host.change(&change)?;
-        if let Some(from) = moved
-            && let Ok(to) = context.host.enter(&to)
-        {
-            self.follow_folders(&from, &to);
-        }
+        let now = [folder(context, &to), folder(context, &name)];
+        // The other one is replaced, unless they have changed names.
+        let both = if a4 == EXCHANGE { 2 } else { 1 };
+        let moves = moved.into_iter().zip(now).take(both).filter_map(|(from, to)| from.zip(to));
+        self.follow_folders(&moves.collect::<Vec<_>>());
         if number == number::MKDIRAT {
             let permissions = self.permissions_of(a2);
             context.host.change(&Change::Permit { name: &name, permissions, follow: false })?;
@@ -289,16 +318,19 @@ impl Files {
         Ok(0)
     }
 
-    /// A folder has another name now, and so have open ones that are in it, and the current one.
-    fn follow_folders(&mut self, from: &str, to: &str) {
+    /// Folders have other names now, and so have open ones that are in them, and the current one.
+    fn follow_folders(&mut self, moves: &[(String, String)]) {
         let open = self.table.files_mut().filter_map(|file| match &mut file.open {
             Open::Folder(name, ..) | Open::Path(WithoutContent { name, .. }) => Some(name),
             _ => None,
         });
         for name in open.chain([&mut self.current]) {
-            let rest = name.strip_prefix(from);
-            if let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with('/')) {
-                *name = format!("{to}{rest}");
+            let moved = moves.iter().find_map(|(from, to)| {
+                let rest = name.strip_prefix(from.as_str())?;
+                (rest.is_empty() || rest.starts_with('/')).then(|| format!("{to}{rest}"))
+            });
+            if let Some(moved) = moved {
+                *name = moved;
             }
         }
     }
@@ -318,6 +350,9 @@ impl Files {
                 return Err(Errno::NOENT);
             }
             let name = self.name(context, a1, a2)?;
+            if let Some(errno) = self.new_of_ours(context, process, &name) {
+                return Err(errno);
+            }
             context.host.change(&Change::SymbolicLink { text: &text, name: &name })?;
             return Ok(0);
         }
@@ -330,6 +365,9 @@ impl Files {
             return self.link_open(context, a0, &to);
         }
         let (from, to) = (self.name(context, a0, a1)?, self.name(context, a2, a3)?);
+        if let Some(errno) = self.new_of_ours(context, process, &to) {
+            return Err(if errno == Errno::EXIST { errno } else { Errno::XDEV });
+        }
         match self.made(context, process, &from) {
             Some(Ok(Made::Descriptor(descriptor))) if follow => {
                 return self.link_open(context, descriptor, &to);
@@ -365,11 +403,11 @@ impl Files {
         // The two entries that every folder has come first.
         while at < entries.len() + 2 {
             let (name, kind, inode) = match at {
-                0 => (".", Kind::Folder, 1),
-                1 => ("..", Kind::Folder, 1),
+                0 => (b".".to_vec(), Kind::Folder, 1),
+                1 => (b"..".to_vec(), Kind::Folder, 1),
                 _ => {
                     let entry = &entries[at - 2];
-                    (entry.name.as_str(), entry.kind, entry.inode)
+                    (bytes_of(&entry.name), entry.kind, entry.inode)
                 }
             };
             let length = (HEADER + name.len() + 1).next_multiple_of(8);
@@ -382,7 +420,7 @@ impl Files {
             bytes.extend((at as u64).to_le_bytes());
             bytes.extend((length as u16).to_le_bytes());
             bytes.push(letter(kind));
-            bytes.extend(name.as_bytes());
+            bytes.extend(name);
             bytes.resize(end, 0);
         }
         if bytes.is_empty() && at < entries.len() + 2 {
@@ -417,6 +455,7 @@ pub(super) const fn mode(flags: u64, permissions: u32) -> OpenMode {
         create_new: flags & CREATE != 0 && flags & EXCLUSIVE != 0,
         permissions,
         is_again: false,
+        is_nameless: false,
     }
 }
 

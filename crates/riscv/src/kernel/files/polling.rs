@@ -26,8 +26,12 @@ impl Files {
         Ok(match open {
             Open::Input => able(true, false),
             Open::Output(_) => able(false, true),
-            Open::Event { count, .. } => able(*count > 0, *count < u64::MAX - 1),
-            Open::Timer(timer) => able(timer.is_readable(), false),
+            Open::Event { count, .. } => {
+                let reading = if *count > 0 { IN } else { 0 };
+                reading | if *count < u64::MAX - 1 { OUT } else { 0 }
+            }
+            Open::Timer(timer) if timer.is_readable() => IN,
+            Open::Timer(_) => 0,
             Open::Pipe(number) => {
                 let number = *number;
                 let has_writer = self.table.has_end(number, Way::Write);

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
 use serde::{Deserialize, Serialize};
 
 use super::anonymous::Anonymous;
@@ -45,6 +45,28 @@ impl Regular {
                 Ok(())
             }
         }
+    }
+
+    /// Makes the bytes from `begin` to `end`, which are in the file, be zeros.
+    pub(super) fn zero(&mut self, begin: u64, end: u64) -> io::Result<()> {
+        const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+        let holes = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if let Regular::Disk(file) = self
+            && fallocate(&**file, holes, begin, end - begin).is_ok()
+        {
+            return Ok(());
+        }
+        // A file in memory, or on a file system without holes.
+        let appends = self.set_append(false)?;
+        let mut at = begin;
+        let mut written = Ok(());
+        while at < end && written.is_ok() {
+            let length = (end - at).min(ZEROS.len() as u64);
+            written = self.write_at(&ZEROS[..length as usize], at);
+            at += length;
+        }
+        self.set_append(appends)?;
+        written
     }
 
     /// Sets whether all that is written goes to its end. Returns whether it did so before.

@@ -16,6 +16,7 @@ use crate::kernel::network::Network;
 use crate::kernel::saved::{Checked, require};
 use crate::kernel::synthetic::{FIRST_INODE, normal};
 use crate::kernel::{Entry, Kind, Status, Stream};
+use crate::names::bytes_of;
 
 /// Descriptors of a process, at most.
 pub(super) const MOST_FILES: usize = 1024;
@@ -156,10 +157,7 @@ impl Default for Table {
 impl Open {
     /// Whether `epoll` can watch it.
     pub(super) const fn can_be_watched(&self) -> bool {
-        !matches!(
-            self,
-            Open::File(_) | Open::Folder(..) | Open::Path(_) | Open::Text(..) | Open::Epoll(_)
-        )
+        !matches!(self, Open::File(_) | Open::Folder(..) | Open::Path(_) | Open::Text(..))
     }
 }
 
@@ -192,6 +190,10 @@ impl Table {
         files.iter().try_for_each(|(number, file)| {
             self.check_file(file).map_err(|wrong| format!("files.{number}.{wrong}"))
         })?;
+        let ring = files.keys().find(|&&file| self.epoll_depth(file).is_none());
+        require(ring.is_none(), || {
+            format!("files.{}.open: is a ring, or a long chain, of epoll", ring.unwrap_or(&0))
+        })?;
         let found = files.values().filter(|file| file.is_on_disk()).count();
         require(*on_disk == found, || format!("on_disk: is {on_disk}, and {found} files are"))?;
         let found = files.iter().filter(|(_, file)| file.is_timer()).map(|(number, _)| number);
@@ -214,12 +216,11 @@ impl Table {
                 file.check().map_err(|wrong| format!("open.{wrong}"))
             }
             Open::Folder(_, entries, _) => {
-                let is_short = |entry: &Entry| entry.name.len() <= LONGEST_NAME;
+                let is_short = |entry: &Entry| bytes_of(&entry.name).len() <= LONGEST_NAME;
                 require(entries.iter().all(is_short), || {
                     format!("open: an entry's name has more than {LONGEST_NAME} bytes")
                 })
             }
-            // Chains of them could be rings.
             Open::Epoll(interests) => interests.check(|watched| {
                 self.files.get(&watched).is_some_and(|file| file.open.can_be_watched())
             }),
@@ -476,6 +477,21 @@ impl Table {
             _ => None,
         });
         held.collect::<BTreeMap<u64, u64>>().into_values().sum()
+    }
+
+    /// Interests of an open file, if it is one of `epoll`.
+    pub(super) fn interests_of(&self, file: u32) -> Option<&Interests> {
+        match &self.files.get(&file)?.open {
+            Open::Epoll(interests) => Some(interests),
+            _ => None,
+        }
+    }
+
+    /// Numbers of the open files of `epoll` that watch a file.
+    pub(super) fn watching(&self, file: u32) -> Vec<u32> {
+        let numbers = self.files.keys().copied();
+        let watches = |epoll: &u32| self.interests_of(*epoll).is_some_and(|it| it.has(file));
+        numbers.filter(watches).collect()
     }
 
     pub(super) fn for_each_epoll(&mut self, mut change: impl FnMut(&mut Interests)) {

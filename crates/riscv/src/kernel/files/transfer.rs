@@ -6,7 +6,7 @@ use super::names::AT_FDCWD;
 use super::pipes::{read_event, write_event};
 use super::sockets::{Reading, Writing};
 use super::table::{APPEND, NONBLOCK, Open, OpenFile};
-use super::{Context, Errno, Files, Place, Process, Result, Way};
+use super::{Context, Errno, Files, Place, Process, Result, Way, number};
 use crate::kernel::synthetic::Made;
 use crate::kernel::{OpenMode, Opened, misc};
 
@@ -50,13 +50,8 @@ impl Files {
         at: Option<u64>,
         way: Way,
     ) -> Result {
-        let file = self.named(context, descriptor)?;
-        if !self.table.by_number(file)?.permits(way) {
-            return Err(Errno::BADF);
-        }
-        if at.is_some_and(|at| at > i64::MAX as u64) {
-            return Err(Errno::INVAL);
-        }
+        let file = self.checked(context, descriptor, at, way)?;
+        self.check_length(file, pieces, way)?;
         let is_empty = pieces.len() > 1 && pieces.iter().all(|piece| piece.1 == 0);
         if matches!(self.table.by_number(file)?.open, Open::Folder(..)) && !is_empty {
             return Err(Errno::ISDIR);
@@ -102,6 +97,61 @@ impl Files {
             moved += done;
         }
         Ok(moved)
+    }
+
+    /// The open file of a descriptor that is about to be read or written, from the place `at` if it is given.
+    fn checked(
+        &mut self,
+        context: &mut Context<'_>,
+        descriptor: u64,
+        at: Option<u64>,
+        way: Way,
+    ) -> Result<u32> {
+        if at.is_some_and(|at| at > i64::MAX as u64) {
+            return Err(Errno::INVAL);
+        }
+        let file = self.named(context, descriptor)?;
+        let open = self.table.by_number(file)?;
+        if at.is_some() && !open.open.has_places() && !matches!(open.open, Open::Folder(..)) {
+            return Err(Errno::SPIPE);
+        }
+        if open.permits(way) { Ok(file) } else { Err(Errno::BADF) }
+    }
+
+    /// That a file which is read or written in words, or not at all, can do so with pieces of this length.
+    fn check_length(&mut self, file: u32, pieces: &[(u64, u64)], way: Way) -> Result<()> {
+        const WORD: u64 = 8;
+        let is_short = matches!(pieces, [(_, length)] if *length < WORD);
+        match (&self.table.by_number(file)?.open, way) {
+            _ if pieces.is_empty() => Ok(()),
+            (Open::Event { .. }, _) | (Open::Timer(_), Way::Read) if is_short => Err(Errno::INVAL),
+            (Open::Epoll(_), _) | (Open::Timer(_), Way::Write) => Err(Errno::INVAL),
+            _ => Ok(()),
+        }
+    }
+
+    /// `readv`, `writev` and their variants with a place, and with flags.
+    pub(super) fn vectored(&mut self, context: &mut Context<'_>, number: u64) -> Result {
+        let [descriptor, list, count, _, _, flags] = context.args();
+        let (way, flags) = match number {
+            number::READV | number::PREADV => (Way::Read, 0),
+            number::WRITEV | number::PWRITEV => (Way::Write, 0),
+            number::PREADV2 => (Way::Read, flags),
+            _ => (Way::Write, flags),
+        };
+        let at = named_place(number, context);
+        let file = self.checked(context, descriptor, at, way)?;
+        let pieces = pieces(context, list, count)?;
+        if pieces.iter().all(|piece| piece.1 == 0) {
+            return Ok(0);
+        }
+        let added = added_flags(flags, way)?;
+        let open = self.table.by_number(file)?;
+        let before = open.flags;
+        open.flags |= added;
+        let result = self.transfer(context, descriptor, &pieces, at, way);
+        self.table.by_number(file)?.flags = before;
+        result
     }
 
     fn read_step(
@@ -227,10 +277,11 @@ impl Files {
         const SET: u64 = 0;
         const CURRENT: u64 = 1;
         const END: u64 = 2;
-        const LAST: u64 = 4;
+        const DATA: u64 = 3;
+        const HOLE: u64 = 4;
         let place = |from: u64| from.checked_add_signed(offset as i64).ok_or(Errno::INVAL);
         let open = &mut self.table.by_number(file)?.open;
-        if whence as u32 as u64 > LAST {
+        if whence as u32 as u64 > HOLE {
             return Err(Errno::INVAL);
         }
         match open {
@@ -240,6 +291,11 @@ impl Files {
                     SET => SeekFrom::Start(offset),
                     CURRENT => SeekFrom::Current(offset as i64),
                     END => SeekFrom::End(offset as i64),
+                    // Which parts are holes is the host's matter: all is data, up to the end.
+                    DATA | HOLE => match file.size_bytes()? {
+                        size if offset >= size => return Err(Errno::NXIO),
+                        size => SeekFrom::Start(if whence == DATA { offset } else { size }),
+                    },
                     _ => return Err(Errno::INVAL),
                 };
                 Ok(file.seek(position)?)
@@ -329,22 +385,80 @@ impl Files {
         Some(Place { inode, from: length, to: u64::MAX, begin: length, reads: false })
     }
 
-    /// `fallocate`: the file has at least this length. Other modes than that are missing, as in some file systems.
-    pub(super) fn allocate(&mut self, descriptor: u64, mode: u64, end: Option<u64>) -> Result {
+    /// `fallocate`: room, or zeros. Modes that move bytes are missing, as in some file systems.
+    pub(super) fn allocate(
+        &mut self,
+        descriptor: u64,
+        mode: u64,
+        (begin, length): (u64, u64),
+    ) -> Result {
+        const KEEP_SIZE: u32 = 1;
+        const PUNCH_HOLE: u32 = 2;
+        const ZERO_RANGE: u32 = 0x10;
+        let mode = mode as u32;
         let file = self.table.file(descriptor)?;
-        let end = end.filter(|&end| end <= i64::MAX as u64).ok_or(Errno::INVAL)?;
-        match &mut file.open {
-            _ if file.flags & 3 == 0 => Err(Errno::BADF),
-            Open::File(open) if mode == 0 => {
-                if open.size_bytes()? < end {
-                    open.set_size(end)?;
-                }
-                Ok(0)
-            }
-            Open::File(_) => Err(Errno::OPNOTSUPP),
-            _ => Err(Errno::NODEV),
+        if begin > i64::MAX as u64 || length == 0 || length > i64::MAX as u64 {
+            return Err(Errno::INVAL);
         }
+        let kinds = mode & !KEEP_SIZE;
+        if !matches!(kinds, 0 | PUNCH_HOLE | ZERO_RANGE) || mode == PUNCH_HOLE {
+            return Err(Errno::OPNOTSUPP);
+        }
+        if !file.permits(Way::Write) {
+            return Err(Errno::BADF);
+        }
+        let open = match &mut file.open {
+            Open::File(open) => open,
+            Open::Pipe(_) => return Err(Errno::SPIPE),
+            _ => return Err(Errno::NODEV),
+        };
+        let end = begin.checked_add(length).filter(|&end| end <= i64::MAX as u64);
+        let end = end.ok_or(Errno::FBIG)?;
+        let size = open.size_bytes()?;
+        if kinds != 0 && begin < size {
+            open.zero(begin, end.min(size))?;
+        }
+        if mode & KEEP_SIZE == 0 && size < end {
+            open.set_size(end)?;
+        }
+        Ok(0)
     }
+}
+
+/// Flags of `preadv2` and `pwritev2` (`linux/fs.h`).
+mod rwf {
+    pub const HIGH_PRIORITY: u32 = 1;
+    pub const SYNC: u32 = 2 | 4;
+    pub const NO_WAIT: u32 = 8;
+    pub const APPEND: u32 = 16;
+}
+
+/// What flags of `preadv2` and `pwritev2` add to those of the open file, for this call alone. All that is written is
+/// where it stays, so that some have nothing to do.
+fn added_flags(flags: u64, way: Way) -> Result {
+    let flags = flags as u32;
+    if flags & !(rwf::HIGH_PRIORITY | rwf::SYNC | rwf::NO_WAIT | rwf::APPEND) != 0 {
+        return Err(Errno::OPNOTSUPP);
+    }
+    let waits_not = if flags & rwf::NO_WAIT == 0 { 0 } else { NONBLOCK };
+    let appends = if flags & rwf::APPEND == 0 || way == Way::Read { 0 } else { APPEND };
+    Ok(waits_not | appends)
+}
+
+/// The place in the file that a call on pieces of memory names; `None` for that of the file.
+pub(super) fn named_place(number: u64, context: &Context<'_>) -> Option<u64> {
+    const HERE: u64 = u64::MAX;
+    let place = context.args()[3];
+    match number {
+        number::PREADV | number::PWRITEV => Some(place),
+        number::PREADV2 | number::PWRITEV2 if place != HERE => Some(place),
+        _ => None,
+    }
+}
+
+/// Whether a call writes to the end of the file, whatever place it names.
+pub(super) fn goes_to_end(number: u64, context: &Context<'_>) -> bool {
+    number == number::PWRITEV2 && context.args()[5] as u32 & rwf::APPEND != 0
 }
 
 /// The `struct iovec`s at `address`: starts and lengths of pieces.

@@ -49,6 +49,8 @@ static void names(void)
     pthread_join(other, NULL);
     say_name("the first thread, still");
     say("no name", prctl(PR_SET_NAME, 1));
+    say("a name without letters", prctl(PR_SET_NAME, ""));
+    say_name("the first thread, without letters");
 }
 
 static void priorities(void)
@@ -63,6 +65,12 @@ static void priorities(void)
     say("nobody", getpriority(PRIO_PROCESS, 999999));
 }
 
+static void *policy_of_a_thread(void *argument)
+{
+    say("policy of a thread", syscall(SYS_sched_getscheduler, 0));
+    return argument;
+}
+
 static void policies(void)
 {
     struct sched_param none = {0}, one = {1};
@@ -72,6 +80,13 @@ static void policies(void)
     say("other", syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &one));
     say("unknown", syscall(SYS_sched_setscheduler, 0, 99, &none));
     say("back", syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &none));
+    say("reset", syscall(SYS_sched_setscheduler, 0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none));
+    say("policy", syscall(SYS_sched_getscheduler, 0));
+    say("the same", syscall(SYS_sched_setparam, 0, &none));
+    pthread_t other;
+    pthread_create(&other, NULL, policy_of_a_thread, NULL);
+    pthread_join(other, NULL);
+    say("policy", syscall(SYS_sched_getscheduler, 0));
     say("highest", sched_get_priority_max(SCHED_FIFO));
     say("lowest", sched_get_priority_min(SCHED_RR));
     say("highest of none", sched_get_priority_max(99));

@@ -6,6 +6,7 @@ use crate::kernel::files::table::{CLOEXEC, NONBLOCK};
 use crate::kernel::network::{Family, Listener, Name, State};
 use crate::kernel::synthetic::is_ours;
 use crate::kernel::{Change, Kind};
+use crate::names::text_of;
 
 impl Files {
     /// Gives a socket an address of the node, or the name of a file that is made.
@@ -36,9 +37,9 @@ impl Files {
 
     /// The absolute name of a file that a path means.
     fn socket_name(&self, path: &[u8]) -> Result<String> {
-        let path = std::str::from_utf8(path).map_err(|_| Errno::INVAL)?;
+        let path = text_of(path);
         let is_absolute = path.starts_with('/');
-        Ok(if is_absolute { path.to_owned() } else { format!("{}/{path}", self.current) })
+        Ok(if is_absolute { path } else { format!("{}/{path}", self.current) })
     }
 
     /// Makes the file that stands for a socket.
