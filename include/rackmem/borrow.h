@@ -12,8 +12,9 @@
  * missing.
  *
  * A child of fork() must not touch the memory, and madvise(), mprotect(), mremap() and munmap()
- * must not be called on it: after MADV_DONTNEED a page that is away comes back as it was. Programs
- * that are run by `rackmem borrow` may do all of that with their own memory.
+ * must not be called on it: after MADV_DONTNEED a page that is away comes back as it was, and
+ * rackmem_borrow_discard() is there instead. Programs that are run by `rackmem borrow` may do all
+ * of that with their own memory.
  */
 #ifndef RACKMEM_BORROW_H
 #define RACKMEM_BORROW_H
@@ -81,6 +82,18 @@ int rackmem_borrow_read_statistics(void *address, rackmem_borrow_statistics *sta
 
 /* Evicts all pages to the lenders, so that the memory occupies nothing here. */
 int rackmem_borrow_evict(void *address);
+
+/*
+ * Makes `size` bytes at `address` zero, as madvise(MADV_DONTNEED) does with other memory: their
+ * pages occupy nothing from now on, neither here nor at the lender. Both are multiples of 4096, and
+ * the last page of borrowed memory is a whole one. Other threads may use the pages meanwhile: until
+ * the function returns, each byte that they read is the old one or 0. Waits for pages that are on
+ * their way. Not for handlers of signals.
+ *
+ * -EINVAL these are not whole pages of memory that one call of rackmem_borrow gave;
+ * rackmem_last_error() says which part of that is wrong, and nothing was discarded.
+ */
+int rackmem_borrow_discard(void *address, size_t size);
 
 #ifdef __cplusplus
 }

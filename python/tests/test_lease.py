@@ -30,10 +30,17 @@ with rackmem.Lease(64 << 20, cache_bytes=8 << 20) as lease:
     assert lease.pages() == (0, 16384)
     assert int(array.sum()) == 35184367894528
     assert lease.pages()[0] <= (8 << 20) // 4096
+    lease.evict()
+    lease.discard(4096, 63 << 20)
+    assert sum(lease.pages()) == 256
+    assert not array[512:1024].any() and array[511] == 511 and array[-1] == len(array) - 1
+    raises(rackmem.LeaseError, lambda: lease.discard(8, 4096), "whole pages")
+    raises(rackmem.LeaseError, lambda: lease.discard(64 << 20, 4096), "not within")
     view = memoryview(lease)
     view[:3] = b"abc"
     assert bytes(view[:3]) == b"abc"
 # Views outlive it.
+raises(rackmem.ClosedError, lambda: lease.discard(0, 4096), "lease is closed")
 assert array[5] == 5
 raises(rackmem.ClosedError, lambda: memoryview(lease) and None, "lease is closed")
 raises(rackmem.ClosedError, lease.evict)

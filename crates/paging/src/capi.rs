@@ -2,9 +2,9 @@
 //!
 //! Each returns 0 or a negative `errno`, and keeps the explanation for `rackmem_last_error`.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::region::Region;
@@ -27,11 +27,27 @@ pub struct BorrowOptions {
     pub patience_seconds: c_uint,
 }
 
-/// Regions by their addresses.
-static REGIONS: Mutex<Option<HashMap<usize, Region>>> = Mutex::new(None);
+/// Regions by their addresses. A call that may wait for a lender does so without the lock.
+static REGIONS: Mutex<BTreeMap<usize, Arc<Region>>> = Mutex::new(BTreeMap::new());
 
-fn regions() -> MutexGuard<'static, Option<HashMap<usize, Region>>> {
+fn regions() -> MutexGuard<'static, BTreeMap<usize, Arc<Region>>> {
     REGIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The region that begins at an address.
+fn region_at(address: *mut c_void) -> Result<Arc<Region>> {
+    regions().get(&(address as usize)).cloned().ok_or_else(|| unknown(address))
+}
+
+/// The region that an address is in, and its offset there.
+fn region_around(address: *mut c_void) -> Result<(Arc<Region>, usize)> {
+    let regions = regions();
+    let (base, region) = regions
+        .range(..=address as usize)
+        .next_back()
+        .filter(|(base, region)| address as usize - **base < region.len())
+        .ok_or_else(|| invalid(format!("{address:p} is not in memory of rackmem_borrow")))?;
+    Ok((Arc::clone(region), address as usize - base))
 }
 
 fn code(result: Result<()>) -> c_int {
@@ -115,7 +131,7 @@ pub unsafe extern "C" fn rackmem_borrow(
         let (wanted, paging) = unsafe { wishes(size, options) }?;
         let mut region = Region::borrow(&wanted, &paging)?;
         let base = region.as_mut_ptr();
-        regions().get_or_insert_with(HashMap::new).insert(base as usize, region);
+        regions().insert(base as usize, Arc::new(region));
         *address = base.cast();
         Ok(())
     })())
@@ -131,7 +147,7 @@ pub extern "C" fn rackmem_borrow_return(address: *mut c_void) -> c_int {
     if address.is_null() {
         return 0;
     }
-    let region = regions().as_mut().and_then(|regions| regions.remove(&(address as usize)));
+    let region = regions().remove(&(address as usize));
     code(region.map(drop).ok_or_else(|| unknown(address)))
 }
 
@@ -148,9 +164,7 @@ pub unsafe extern "C" fn rackmem_borrow_read_statistics(
     let into = unsafe { statistics.as_mut() };
     code((|| {
         let into = into.ok_or_else(|| invalid("`statistics` is NULL".to_owned()))?;
-        let regions = regions();
-        let region = regions.as_ref().and_then(|regions| regions.get(&(address as usize)));
-        *into = region.ok_or_else(|| unknown(address))?.statistics();
+        *into = region_at(address)?.statistics();
         Ok(())
     })())
 }
@@ -158,7 +172,18 @@ pub unsafe extern "C" fn rackmem_borrow_read_statistics(
 /// See `rackmem/borrow.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn rackmem_borrow_evict(address: *mut c_void) -> c_int {
-    let regions = regions();
-    let region = regions.as_ref().and_then(|regions| regions.get(&(address as usize)));
-    code(region.ok_or_else(|| unknown(address)).and_then(|region| region.pager().evict_all()))
+    code(region_at(address).and_then(|region| region.pager().evict_all()))
+}
+
+/// See `rackmem/borrow.h`.
+///
+/// # Safety
+/// No reference of Rust to a byte of these pages is alive.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_borrow_discard(address: *mut c_void, size: usize) -> c_int {
+    code((|| {
+        let (region, offset) = region_around(address)?;
+        // SAFETY: the caller's contract.
+        unsafe { region.discard_shared(offset, size) }
+    })())
 }

@@ -99,6 +99,7 @@ impl Pool {
 
     /// Gives the child of a fork lanes of its own, while it has one thread.
     pub(crate) fn renew(&self) -> Result<()> {
+        forget_visitors();
         for place in &self.workers {
             let fresh = Worker::new(&self.core)?;
             // SAFETY: there is no other thread, and no one had entered the gate.
@@ -211,8 +212,31 @@ impl Drop for Mask {
     }
 }
 
-static POOLS: [AtomicPtr<Pool>; MAX_INLINE] =
-    [const { AtomicPtr::new(ptr::null_mut()) }; MAX_INLINE];
+/// A place for a pool whose faults the handler answers.
+struct Enrolled {
+    pool: AtomicPtr<Pool>,
+    /// Handlers that ask the pool whether a page is its own. The pool stays until they are done.
+    visitors: AtomicUsize,
+}
+
+static POOLS: [Enrolled; MAX_INLINE] =
+    [const { Enrolled { pool: AtomicPtr::new(ptr::null_mut()), visitors: AtomicUsize::new(0) } };
+        MAX_INLINE];
+
+impl Enrolled {
+    /// The pool, if it answers the faults of a page: then it stays, as its memory is unmapped before it leaves.
+    fn pool_of<'a>(&self, page: usize) -> Option<&'a Pool> {
+        if self.pool.load(Ordering::Relaxed).is_null() {
+            return None;
+        }
+        self.visitors.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: `leave` waits for visitors before the pool is dropped.
+        let pool = unsafe { self.pool.load(Ordering::SeqCst).as_ref() };
+        let pool = pool.filter(|pool| pool.core.table.is_managed(page));
+        self.visitors.fetch_sub(1, Ordering::Release);
+        pool
+    }
+}
 
 struct Chained {
     lock: Lock,
@@ -234,7 +258,8 @@ static CHAINED: LazyLock<Chained> = LazyLock::new(|| Chained {
 /// Enters a pool whose faults the handler answers, and installs the handler with the first. Returns false if
 /// there are too many.
 pub(crate) fn enrol(pool: *mut Pool) -> bool {
-    let is_free = |place: &&AtomicPtr<Pool>| {
+    let is_free = |place: &&Enrolled| {
+        let place = &place.pool;
         place.compare_exchange(ptr::null_mut(), pool, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     };
     POOLS.iter().find(is_free).is_some() && {
@@ -257,11 +282,20 @@ pub(crate) fn enrol(pool: *mut Pool) -> bool {
     }
 }
 
-/// Takes a pool out. Its memory must be unmapped already.
+/// Takes a pool out, and waits for handlers that look at it. Its memory must be unmapped already.
 pub(crate) fn leave(pool: *mut Pool) {
-    for place in &POOLS {
-        let _ = place.compare_exchange(pool, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
+    for Enrolled { pool: place, visitors } in &POOLS {
+        let taken =
+            place.compare_exchange(pool, ptr::null_mut(), Ordering::SeqCst, Ordering::Relaxed);
+        while taken.is_ok() && visitors.load(Ordering::SeqCst) != 0 {
+            std::thread::yield_now();
+        }
     }
+}
+
+/// Forgets the handlers of other threads in the child of a fork, while it has one thread.
+fn forget_visitors() {
+    POOLS.iter().for_each(|place| place.visitors.store(0, Ordering::Relaxed));
 }
 
 /// See [`super::Pager::chain_sigbus`].
@@ -318,22 +352,14 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut
 
 /// Brings the page if it is one of ours.
 fn resolve(page: usize, context: *mut c_void) -> bool {
-    for place in &POOLS {
-        let pool = place.load(Ordering::Acquire);
-        // SAFETY: pools leave the list after their memory is unmapped, so no fault can meet one that is gone.
-        let Some(pool) = (unsafe { pool.as_ref() }) else { continue };
-        let core = &*pool.core;
-        // SAFETY: takes nothing.
-        let tid = unsafe { libc::gettid() };
-        if core.table.is_managed(page) && tid == core.evictor_tid.load(Ordering::Relaxed) {
-            // As in a handler thread.
-            return core.uffd.zero(page).is_ok();
-        }
-        if core.table.is_managed(page) {
-            return pool.bring(page, is_write(context), Some(mask_outside(context))).is_ok();
-        }
+    let Some(pool) = POOLS.iter().find_map(|place| place.pool_of(page)) else { return false };
+    let core = &*pool.core;
+    // SAFETY: takes nothing.
+    if unsafe { libc::gettid() } == core.evictor_tid.load(Ordering::Relaxed) {
+        // As in a handler thread.
+        return core.uffd.zero(page).is_ok();
     }
-    false
+    pool.bring(page, is_write(context), Some(mask_outside(context))).is_ok()
 }
 
 /// Does what would have been done about the signal without us.

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use super::core::{Core, drop_pages};
-use super::entry::{Entry, State};
+use super::entry::{Cell, Entry, State};
 use super::frames::NO_FRAME;
 use super::options::PAGE_BYTES;
 use super::slots::Frozen;
@@ -14,6 +14,8 @@ use rackmem_lease::error::{Error, Result};
 
 /// Longest wait for the end of a page's transit before another look.
 const RETRY: Duration = Duration::from_millis(1);
+/// Most pages that are dropped by one system call.
+const DROPPED_PAGES: usize = 64;
 
 /// A child of fork that may still read our slots.
 #[derive(Debug)]
@@ -210,21 +212,63 @@ fn hold(page: usize, core: &Core) -> Option<Entry> {
 /// Empties the table for a range, and gives back the slots, frames and staged copies of its pages.
 fn forget_pages(core: &Core, range: Range<usize>) {
     core.table.used(range, |page, cell| {
-        let Some(seen) = hold(page, core) else { return };
-        if matches!(seen.state(), State::Staged | State::Standby) {
-            drop_pages(core.staging_of(seen.frame()), PAGE_BYTES);
-        }
-        cell.settle(Entry::EMPTY);
-        match seen.state() {
-            State::Away => core.slots.give(seen.slot()),
-            State::Lost => {}
-            _ => core.release(seen.frame()),
+        if let Some(seen) = hold(page, core) {
+            empty(core, cell, seen);
         }
     });
 }
 
+/// Empties the word of a page that the caller holds, and gives back its slot, frame and staged copy.
+fn empty(core: &Core, cell: &Cell, seen: Entry) {
+    if matches!(seen.state(), State::Staged | State::Standby) {
+        drop_pages(core.staging_of(seen.frame()), PAGE_BYTES);
+    }
+    cell.settle(Entry::EMPTY);
+    match seen.state() {
+        State::Away => core.slots.give(seen.slot()),
+        State::Lost => {}
+        _ => core.release(seen.frame()),
+    }
+}
+
 /// Makes a range zero.
+///
+/// A page is held until its old bytes are dropped: a late fault or a prefetch would take these for the zeros of a new
+/// page, and the evictor would keep them.
 pub(super) fn drop_range(core: &Core, range: Range<usize>) {
-    forget_pages(core, range.clone());
-    drop_pages(range.start, range.len());
+    let mut held = Held { core, first: 0, count: 0, pages: [None; DROPPED_PAGES] };
+    core.table.used(range, |page, cell| held.add(page, cell));
+    held.drop_all();
+}
+
+/// Adjacent pages that the caller holds, to be dropped by one system call.
+struct Held<'t> {
+    core: &'t Core,
+    first: usize,
+    count: usize,
+    pages: [Option<(&'t Cell, Entry)>; DROPPED_PAGES],
+}
+
+impl<'t> Held<'t> {
+    fn add(&mut self, page: usize, cell: &'t Cell) {
+        if self.count == DROPPED_PAGES || page != self.first + self.count * PAGE_BYTES {
+            self.drop_all();
+            self.first = page;
+        }
+        if let Some(seen) = hold(page, self.core) {
+            self.pages[self.count] = Some((cell, seen));
+            self.count += 1;
+        }
+    }
+
+    fn drop_all(&mut self) {
+        if self.count == 0 {
+            return;
+        }
+        drop_pages(self.first, self.count * PAGE_BYTES);
+        for place in &mut self.pages[..self.count] {
+            place.take().into_iter().for_each(|(cell, seen)| empty(self.core, cell, seen));
+        }
+        self.count = 0;
+    }
 }

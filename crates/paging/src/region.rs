@@ -4,8 +4,8 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::{Pager, PagerOptions, Statistics};
-use rackmem_lease::error::Result;
+use crate::{PAGE_BYTES, Pager, PagerOptions, Statistics};
+use rackmem_lease::error::{Error, Result};
 use rackmem_lease::store::Store;
 use rackmem_lease::{self as lease, Borrowed, Wanted};
 
@@ -59,6 +59,39 @@ impl Region {
         let pager = Pager::start(store, options)?;
         let base = pager.map(length)?;
         Ok(Region { pager, base, len: length, borrowed: None })
+    }
+
+    /// Makes pages zero: they occupy nothing from now on, neither here nor at the lender. `offset` and `length` are
+    /// multiples of [`PAGE_BYTES`], and the last page of the memory is a whole one. Waits for pages that are on their
+    /// way.
+    ///
+    /// # Errors
+    /// `EINVAL`: these are not pages of the memory; nothing was discarded.
+    pub fn discard(&mut self, offset: usize, length: usize) -> Result<()> {
+        // SAFETY: nobody else has a reference.
+        unsafe { self.discard_shared(offset, length) }
+    }
+
+    /// As [`Region::discard`], for memory that is used by pointers.
+    ///
+    /// # Safety
+    /// No reference to a byte of these pages is alive.
+    ///
+    /// # Errors
+    /// As [`Region::discard`].
+    pub unsafe fn discard_shared(&self, offset: usize, length: usize) -> Result<()> {
+        let wrong = |what| {
+            let text = format!("{length} bytes at {offset:#x} of borrowed memory {what}");
+            Error::io(text, std::io::Error::from_raw_os_error(libc::EINVAL))
+        };
+        if offset % PAGE_BYTES != 0 || length % PAGE_BYTES != 0 {
+            return Err(wrong(format!("are not whole pages of {PAGE_BYTES} bytes")));
+        }
+        let room = self.len.next_multiple_of(PAGE_BYTES).checked_sub(offset);
+        if room.is_none_or(|room| length > room) {
+            return Err(wrong(format!("are not within its {} bytes", self.len)));
+        }
+        self.pager.discard(self.base.as_ptr() as usize + offset, length)
     }
 
     /// The pager behind it.

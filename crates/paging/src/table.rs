@@ -182,7 +182,7 @@ impl Table {
     }
 
     /// Calls `found` for each page of a range whose word is not empty, be it borrowed or not.
-    pub fn used(&self, range: Range<usize>, mut found: impl FnMut(usize, &Cell)) {
+    pub fn used<'t>(&'t self, range: Range<usize>, mut found: impl FnMut(usize, &'t Cell)) {
         for (base, first, last) in Table::parts(range) {
             let Some(leaf) = self.leaf(base) else { continue };
             let mut page = first;

@@ -1,5 +1,7 @@
 //! Changes of the address space: unmap, discard, protect, remap, and memory that system calls use.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rackmem_paging::{Delivery, PAGE_BYTES};
 
 use crate::support::{Random, check, gets_user_faults_only, memory, modes, stamp};
@@ -37,6 +39,70 @@ fn discarded_pages_are_zero_wherever_they_were() {
         let statistics = pager.statistics();
         assert_eq!((statistics.resident_pages, statistics.slots_in_use), (0, 0), "{mode:?}");
     }
+}
+
+/// The first byte of each page.
+fn first_bytes(base: usize, pages: usize) -> impl Iterator<Item = u8> {
+    // SAFETY: pages of the test, which other threads may write to.
+    (0..pages).map(move |page| unsafe { ((base + page * PAGE_BYTES) as *const u8).read_volatile() })
+}
+
+/// A page that is touched before its old bytes are dropped would keep them.
+#[test]
+fn pages_that_others_touch_while_they_are_discarded_are_zero() {
+    const PAGES: usize = 96;
+    for mode in modes() {
+        let Some((pager, _)) = mode.start(32, 256) else { return };
+        let base = memory(&pager, PAGES).as_ptr() as usize;
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        std::hint::black_box(first_bytes(base, PAGES).map(u64::from).sum::<u64>());
+                    }
+                });
+            }
+            for round in 0..100 {
+                for page in 0..PAGES {
+                    // SAFETY: the memory is ours.
+                    unsafe { ((base + page * PAGE_BYTES) as *mut u8).write_volatile(1) };
+                }
+                pager.discard(base, PAGES * PAGE_BYTES).unwrap();
+                let wrong = first_bytes(base, PAGES).position(|byte| byte != 0);
+                is_over.fetch_or(wrong.is_some(), Ordering::Relaxed);
+                assert_eq!(wrong, None, "{mode:?}: round {round}: page");
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
+/// The handler of a fault asks all pagers of the process whether the page is theirs.
+#[test]
+fn pagers_end_while_pages_of_others_are_missed() {
+    const PAGES: usize = 64;
+    let mode = modes().into_iter().find(|mode| mode.delivery == Delivery::Inline).unwrap();
+    // The handler asks it first, and those that take its place.
+    let mut first = mode.start(32, 64);
+    let Some((pager, _)) = mode.start(32, 256) else { return };
+    let base = memory(&pager, PAGES).as_ptr() as usize;
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    pager.discard(base, PAGES * PAGE_BYTES).unwrap();
+                    assert!(first_bytes(base, PAGES).all(|byte| byte == 0));
+                }
+            });
+        }
+        for _ in 0..1000 {
+            drop(first.take());
+            first = mode.start(32, 64);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]

@@ -140,6 +140,15 @@ impl Lease {
         py.detach(|| region.pager().evict_all()).map_err(|error| raise(Kind::Lease, error))
     }
 
+    /// Makes `nbytes` bytes from `offset` zero, multiples of 4096 both: their pages occupy nothing from now on, neither
+    /// here nor at the lender.
+    fn discard(&self, py: Python<'_>, offset: usize, nbytes: usize) -> PyResult<()> {
+        let region = self.with(|open| open.region.clone())?;
+        // SAFETY: the bytes are used by pointers alone, those of Python's buffers.
+        let discard = || unsafe { region.discard_shared(offset, nbytes) };
+        py.detach(discard).map_err(|error| raise(Kind::Lease, error))
+    }
+
     /// Returns the memory, once no array is over it any more. Its contents are thrown away.
     fn close(&self, py: Python<'_>) {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
