@@ -52,7 +52,36 @@ typedef struct test {
     void (*run)(chip *c);
 } test;
 
-/* Things that a program must not do, up to one without a name (scr_mistakes.c). */
+/* What each file tries, up to one without a name. */
+extern const test scr_memory[], scr_commands[], scr_copies[], scr_counters[], scr_queues[], scr_acks[], scr_syslib[];
+
+/* Tests of machines with other settings, which run if they are asked for (scr_queues.c). */
+extern const test scr_on_demand[];
+
+/* Things that a program must not do (scr_mistakes.c). */
 extern const test scr_mistakes[];
+
+/* Waits for all cores. */
+void meet(const chip *c);
+
+void set_counter(scr_word *counter, int64_t reset, uint64_t word, scr_word *first, scr_word *second,
+                 scr_word *third, scr_word *fourth);
+
+/* Whether a word stays zero for long. */
+bool stays_zero(const scr_word *word);
+
+/* Whether a counter has a value before long. */
+bool comes_to(const scr_word *counter, int64_t value);
+
+/* The byte at a place of a core's source. */
+unsigned char pattern(unsigned member, uint64_t place);
+
+/* Whether bytes are those of a core's source from a place on. */
+bool matches(const unsigned char *bytes, uint64_t first, uint64_t length, unsigned member);
+
+bool holds_only(const unsigned char *bytes, uint64_t length, unsigned char byte);
+
+/* Copies, and waits until all of it is there. */
+void copy(const chip *c, void *to, const void *from, uint64_t bytes);
 
 #endif
