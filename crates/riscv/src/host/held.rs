@@ -55,7 +55,7 @@ impl Held<'_> {
 
     /// Makes a link with this text.
     pub fn make_link(&self, text: &str) -> io::Result<()> {
-        Ok(symlinkat(&names::path_of(text), self.folder(), self.name)?)
+        Ok(symlinkat(names::path_of(text), self.folder(), self.name)?)
     }
 
     /// Gives the file another name.

@@ -158,12 +158,15 @@ impl LocalHost {
         if ends_in_dots(from_name) || ends_in_dots(to_name) {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        for (name, place) in [(from_name, &from), (to_name, &to)] {
-            if !held::metadata(place)?.is_dir() && name.ends_with('/') {
+        // Both have to be there before anything else of them counts.
+        let found = [held::metadata(&from)?, held::metadata(&to)?];
+        for (name, found) in [from_name, to_name].into_iter().zip(found) {
+            if !found.is_dir() && name.ends_with('/') {
                 return Err(io::ErrorKind::NotADirectory.into());
             }
-            self.folder.check_not_root(place)?;
         }
+        self.folder.check_not_root(&from)?;
+        self.folder.check_not_root(&to)?;
         hold(&from)?.exchange_with(&hold(&to)?)?;
         self.made.extend([from, to]);
         Ok(())

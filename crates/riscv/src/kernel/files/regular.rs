@@ -49,7 +49,7 @@ impl Regular {
 
     /// Makes the bytes from `begin` to `end`, which are in the file, be zeros.
     pub(super) fn zero(&mut self, begin: u64, end: u64) -> io::Result<()> {
-        const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+        static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
         let holes = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if let Regular::Disk(file) = self
             && fallocate(&**file, holes, begin, end - begin).is_ok()

@@ -86,6 +86,37 @@ static void open_one(void)
     said(*file < 0 ? -1 : 0);
 }
 
+// A file without a name, which perhaps gets one.
+static void nameless(void)
+{
+    const char *path = any(2) ? "." : name(), *other = name();
+    int *file = slot(), exclusive = any(4) ? 0 : O_EXCL, mode = some_mode();
+    char link[40];
+    printf("nameless %s %o %o", path, exclusive, mode);
+    if (*file >= 0)
+        close(*file);
+    *file = open(path, O_TMPFILE | O_RDWR | exclusive, mode);
+    said(*file < 0 ? -1 : 0);
+    if (*file < 0 || any(2))
+        return;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", *file);
+    printf("named %s", other);
+    said(linkat(AT_FDCWD, link, AT_FDCWD, other, AT_SYMLINK_FOLLOW));
+}
+
+// The last part of the name that an open file has now, or had. Of one without, it is the file system's own number.
+static void named(int file)
+{
+    char link[40], text[4096] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    int result = readlink(link, text, sizeof text - 1) < 0 ? -1 : 0;
+    const char *last = strrchr(text, '/');
+    // The first folder has a name of its own everywhere.
+    int has_own = last == NULL || last[1] == '#' || is_folder(file);
+    printf("name %s", has_own ? "" : last + 1);
+    said(result);
+}
+
 static void transfer(void)
 {
     static char bytes[5000];
@@ -167,7 +198,8 @@ static void names(void)
         said(rename(path, other));
         break;
     case 4: {
-        unsigned flags = any(4) ? 1 : 8;
+        static const unsigned FLAGS[] = {1, 2, 2, 3, 8};
+        unsigned flags = FLAGS[any(COUNT(FLAGS))];
         printf("renameat2 %s %s %u", path, other, flags);
         said(syscall(SYS_renameat2, AT_FDCWD, path, AT_FDCWD, other, flags));
         break;
@@ -319,8 +351,10 @@ static void descriptors(void)
     }
     default: {
         off_t from = any(9000), length = any(5000);
-        printf("fallocate %ld %ld", (long)from, (long)length);
-        said(fallocate(*file, 0, from, length));
+        static const int MODES[] = {0, 0, 1, 2, 3, 0x10, 0x11, 0x1000};
+        int mode = MODES[any(COUNT(MODES))];
+        printf("fallocate %x %ld %ld", mode, (long)from, (long)length);
+        said(fallocate(*file, mode, from, length));
     }
     }
 }
@@ -334,7 +368,7 @@ int main(int count, char **words)
     mkdir("d", 0755);
     for (int i = 0; i < 400; i++) {
         printf("%d ", i);
-        switch (any(16)) {
+        switch (any(17)) {
         case 0:
         case 1:
         case 2: open_one(); break;
@@ -350,6 +384,7 @@ int main(int count, char **words)
         case 12:
         case 13: look(); break;
         case 14: descriptors(); break;
+        case 15: any(2) ? nameless() : named(*slot()); break;
         default: {
             int *file = slot();
             if (any(2)) {
