@@ -84,6 +84,18 @@ fn short_bursts_carry_frames_whole() {
     }
 }
 
+/// Frames that reach memory long after the card has had them interrupt, too.
+#[test]
+fn a_slow_way_to_memory_loses_no_interrupt() {
+    for setting in
+        [("nic.bursts", "1"), ("extension.link_room", "1"), ("extension.link_cycles", "370")]
+    {
+        let text =
+            said(&drive(2, &[setting], &["--sizes=64,1500,100", "--rounds=3", "--frames=40"]));
+        assert!(text.contains("Mbps in"), "{setting:?}: {text}");
+    }
+}
+
 /// Frames of the link that are lost are sent again, so that the driver notices no more than the time.
 #[test]
 fn a_driver_over_bad_links_gets_every_frame() {
