@@ -9,7 +9,8 @@
  *     card_post(&card, bytes);
  *     card_send(&card);
  *     while (card_received(&card) == 0)
- *         card_wait(&card, CARD_RECEIVED);
+ *         if (!card_wait(&card, CARD_RECEIVED))
+ *             return "no frame came";
  *     const unsigned char *answer = card_take(&card, &bytes);
  *     card_give(&card);
  *
@@ -19,7 +20,12 @@
 #ifndef RACKMEM_CARD_H
 #define RACKMEM_CARD_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <window.h>
+
+/* How long card_wait waits for an interrupt. */
+#define CARD_PATIENCE_NS UINT64_C(1000000000)
 
 /* Interrupt lines. */
 enum { CARD_SENT = 0, CARD_RECEIVED = 1 };
@@ -101,12 +107,14 @@ static inline int64_t card_open(card_driver *card, uint32_t entries)
     return 0;
 }
 
-/* Sleeps until a line is asserted that was not when this returned last. */
-static inline void card_wait(card_driver *card, unsigned line)
+/* Sleeps until a line is asserted that was not when this returned last. False after
+ * CARD_PATIENCE_NS: a frame was dropped, for want of a buffer or on the wire. */
+static inline bool card_wait(card_driver *card, unsigned line)
 {
     uint64_t address = card->hardware.interrupts + line * sizeof(uint64_t);
-    window_wait(address, card->seen[line]);
+    bool is_asserted = window_wait_for(address, card->seen[line], CARD_PATIENCE_NS) == 0;
     card->seen[line] = *(volatile uint64_t *)(uintptr_t)address;
+    return is_asserted;
 }
 
 /* How many frames of those posted are not known to be sent; asks the card. */
@@ -117,11 +125,13 @@ static inline uint32_t card_unsent(card_driver *card)
     return card->posted - card->sent;
 }
 
-/* The buffer of the next frame to be sent: waits while the ring is full. */
+/* The buffer of the next frame to be sent: waits while the ring is full. NULL if card_wait returns
+ * false. */
 static inline unsigned char *card_begin(card_driver *card)
 {
     while (card->posted - card->sent == card->entries && card_unsent(card) == card->entries)
-        card_wait(card, CARD_SENT);
+        if (!card_wait(card, CARD_SENT))
+            return NULL;
     return (unsigned char *)(uintptr_t)(card->hardware.memory + card_place_(card, 2, card->posted));
 }
 

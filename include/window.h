@@ -184,10 +184,17 @@ static inline void window_fence(void)
 #endif
 }
 
-/* Sleeps until the word at an address differs from `value`: an interrupt has been counted. */
+/* Sleeps until the word at an address differs from `value`: an interrupt has been counted.
+ * -110 (ETIMEDOUT): it has not within `timeout_ns`. */
+static inline int64_t window_wait_for(uint64_t address, uint64_t value, uint64_t timeout_ns)
+{
+    return window_call_(WINDOW_CALL_WAIT, address, value, timeout_ns, 0);
+}
+
+/* The same, however long it takes. */
 static inline int64_t window_wait(uint64_t address, uint64_t value)
 {
-    return window_call_(WINDOW_CALL_WAIT, address, value, UINT64_MAX, 0);
+    return window_wait_for(address, value, UINT64_MAX);
 }
 
 /* Number of descriptors that the engine has carried out so far. */

@@ -38,66 +38,92 @@ static bool is_whole(const unsigned char *frame, uint32_t bytes, uint32_t round)
     return true;
 }
 
-/* Half a round trip in ns; negative if a frame did not come back as it was. */
-static double ping_pong(card_driver *card, uint32_t bytes, uint64_t rounds)
+/* How a measurement ended. */
+typedef enum outcome {
+    WHOLE,
+    DAMAGED, /* a frame did not come back as it was */
+    TIMEOUT  /* no interrupt */
+} outcome;
+
+/* Takes half a round trip in ns. */
+static outcome ping_pong(card_driver *card, uint32_t bytes, uint64_t rounds, double *ns)
 {
     uint64_t begin = 0;
     for (uint64_t round = 0; round < rounds + WARM_UP; round++) {
         if (round == WARM_UP)
             begin = node_ns();
         unsigned char *frame = card_begin(card);
+        if (!frame)
+            return TIMEOUT;
         if (round < WARM_UP)
             fill(frame, bytes, 1, (uint32_t)round);
         else
             *(volatile uint32_t *)(void *)frame = 1;
         card_post(card, bytes);
         card_send(card);
-        do
-            card_wait(card, CARD_RECEIVED);
-        while (card_received(card) == 0);
+        do {
+            if (!card_wait(card, CARD_RECEIVED))
+                return TIMEOUT;
+        } while (card_received(card) == 0);
         uint32_t found = 0;
         const unsigned char *answer = card_take(card, &found);
         if (found != bytes || (round < WARM_UP && !is_whole(answer, bytes, (uint32_t)round)))
-            return -1;
+            return DAMAGED;
         card_give(card);
     }
-    return (double)(node_ns() - begin) / 2 / (double)rounds;
+    *ns = (double)(node_ns() - begin) / 2 / (double)rounds;
+    return WHOLE;
 }
 
-/* Sends so many frames that nobody answers. Time in ns. */
-static uint64_t stream_out(card_driver *card, uint32_t bytes, uint64_t frames)
+/* Sends so many frames that nobody answers. */
+static outcome stream_out(card_driver *card, uint32_t bytes, uint64_t frames, uint64_t *ns)
 {
     uint64_t begin = node_ns();
     for (uint64_t number = 0; number < frames; number++) {
-        *(volatile uint32_t *)(void *)card_begin(card) = 0;
+        unsigned char *frame = card_begin(card);
+        if (!frame)
+            return TIMEOUT;
+        *(volatile uint32_t *)(void *)frame = 0;
         card_post(card, bytes);
         card_send(card);
     }
     while (card_unsent(card) > 0)
-        card_wait(card, CARD_SENT);
-    return node_ns() - begin;
+        if (!card_wait(card, CARD_SENT))
+            return TIMEOUT;
+    *ns = node_ns() - begin;
+    return WHOLE;
 }
 
-/* Has the other end send so many frames. Time in ns until the last one is here; 0 if one is damaged. */
-static uint64_t stream_in(card_driver *card, uint32_t bytes, uint64_t frames)
+/* Has the other end send so many frames. Time in ns until the last one is here. */
+static outcome stream_in(card_driver *card, uint32_t bytes, uint64_t frames, uint64_t *ns)
 {
-    fill(card_begin(card), bytes, (uint32_t)frames, 0);
+    unsigned char *request = card_begin(card);
+    if (!request)
+        return TIMEOUT;
+    fill(request, bytes, (uint32_t)frames, 0);
     uint64_t begin = node_ns();
     card_post(card, bytes);
     card_send(card);
     for (uint64_t have = 0; have < frames;) {
-        card_wait(card, CARD_RECEIVED);
+        if (!card_wait(card, CARD_RECEIVED))
+            return TIMEOUT;
         uint32_t some = card_received(card);
         for (uint32_t number = 0; number < some; number++) {
             uint32_t found = 0;
             const unsigned char *frame = card_take(card, &found);
             if (found != bytes || (have + number == 0 && !is_whole(frame, bytes, 0)))
-                return 0;
+                return DAMAGED;
         }
         card_give(card);
         have += some;
     }
-    return node_ns() - begin;
+    *ns = node_ns() - begin;
+    return WHOLE;
+}
+
+static int failed(outcome how)
+{
+    return program_failed(NAME, how == TIMEOUT ? "no interrupt of the card for 1 s" : "a frame came back damaged");
 }
 
 static double mbps(uint32_t bytes, uint64_t frames, uint64_t ns)
@@ -133,9 +159,10 @@ int main(int argc, char **argv)
     if (json)
         printf("{\"sizes\": [");
     for (unsigned at = 0; at < sizes.count; at++) {
-        double ns = ping_pong(&card, (uint32_t)sizes.at[at], rounds);
-        if (ns < 0)
-            return program_failed(NAME, "a frame came back damaged");
+        double ns = 0;
+        outcome how = ping_pong(&card, (uint32_t)sizes.at[at], rounds, &ns);
+        if (how != WHOLE)
+            return failed(how);
         if (json)
             printf("%s{\"bytes\": %" PRIu64 ", \"latency_ns\": %.1f}", at > 0 ? ", " : "", sizes.at[at], ns);
         else
@@ -144,10 +171,12 @@ int main(int argc, char **argv)
     if (json)
         printf("]");
     if (frames > 0) {
-        uint64_t out_ns = stream_out(&card, (uint32_t)bytes, frames);
-        uint64_t in_ns = stream_in(&card, (uint32_t)bytes, frames);
-        if (in_ns == 0)
-            return program_failed(NAME, "a frame of the stream was damaged");
+        uint64_t out_ns = 0, in_ns = 0;
+        outcome how = stream_out(&card, (uint32_t)bytes, frames, &out_ns);
+        if (how == WHOLE)
+            how = stream_in(&card, (uint32_t)bytes, frames, &in_ns);
+        if (how != WHOLE)
+            return failed(how);
         double out = mbps((uint32_t)bytes, frames, out_ns), in = mbps((uint32_t)bytes, frames, in_ns);
         if (json)
             printf(", \"out_mbps\": %.1f, \"in_mbps\": %.1f", out, in);

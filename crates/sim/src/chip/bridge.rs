@@ -15,14 +15,15 @@
 //!   the old copy for a while. What is lent has one user, so no program should look.
 
 mod bulk;
+mod devices;
 
 use std::collections::VecDeque;
 
+pub use devices::device_base;
 use rackmem_rmc::amt::{Amt, Target};
 use rackmem_rmc::imt::Imt;
 
-use super::card::{self, Card, CardAccess, REGISTERS_BYTES, Task};
-use super::device_port;
+use super::card::{self, Card, CardAccess, Task};
 use super::inbound::{Answer, Inbound};
 use super::layout::{Layout, Part};
 use super::message::Payload;
@@ -36,7 +37,6 @@ use crate::coherence::Message;
 use crate::engine::{Agenda, Cycle, Slab};
 use crate::figures::Figures;
 use crate::interconnect::INTERRUPT_LINES;
-use crate::interconnect::card::interrupt;
 use crate::interconnect::module::{self, Action, Module};
 use crate::interconnect::packet::{Channel, LAYER_NAMES, Layer, Packet, Trip};
 use crate::interconnect::time::{Clock, Ps, ps};
@@ -360,83 +360,6 @@ impl Bridge {
         self.leave(wires.now);
     }
 
-    /// A core asks for a register, or stores to it.
-    fn ask_device(&mut self, access: device_port::Access, now: Cycle) {
-        let device_port::Access { core, address, size, store, at } = access;
-        let found = self.devices.lookup(address, size.into());
-        let Target { destination, address } = found.expect("only what a slot has is mapped");
-        self.asked_at[usize::from(core)] = at;
-        let (asker, tag) = (Asker::Core(self.nid), u32::from(core));
-        let offset = (address % BLOCK_BYTES) as usize;
-        let packet = |channel, body| Packet {
-            trip: Trip::begin(self.clock.at(now)),
-            body,
-            ..Packet::new(channel, self.nid, destination, tag, size.into())
-        };
-        let at = self.clock.at(now) + self.root_ps;
-        let is_own = destination == self.nid;
-        let mut leave = |packet: Packet<Body>| match packet.channel {
-            Channel::WriteAddress if is_own => {}
-            _ if is_own => self.agenda.at(at, Event::Home(packet)),
-            _ => self.agenda.at(at, Event::Leave(packet)),
-        };
-        match store {
-            None => leave(packet(
-                Channel::ReadAddress,
-                Some(Access::Read { asker, tag, address, lines: 1 }),
-            )),
-            Some(value) => {
-                let block = Block::write(offset, &value.to_le_bytes()[..usize::from(size)]);
-                let body = write_of(address, block, (asker, tag));
-                leave(packet(Channel::WriteAddress, None));
-                leave(packet(Channel::WriteData, body));
-            }
-        }
-    }
-
-    fn is_register(&self, packet: &Packet<Body>) -> bool {
-        let asker = match packet.body {
-            Some(Access::Read { asker, .. }) => Some(asker),
-            Some(Access::Write { asker, .. }) => asker.map(|(asker, _)| asker),
-            _ => None,
-        };
-        matches!(asker, Some(Asker::Core(_)))
-    }
-
-    /// An access to a register of the card takes effect; it is answered after a while.
-    fn register(&mut self, now: Ps, packet: Packet<Body>, wires: &mut Wires) {
-        let (channel, body) = match packet.body {
-            Some(Access::Read { asker, tag, address, .. }) => {
-                let value = self.card.load(address - self.memory_bytes);
-                let bytes = &value.to_le_bytes()[..packet.bytes.min(8) as usize];
-                let block = Block::write((address % BLOCK_BYTES) as usize, bytes);
-                (Channel::ReadData, Access::Data { asker, tag, index: 0, block })
-            }
-            Some(Access::Write { address, block, asker: Some((asker, tag)), .. }) => {
-                let word = block.words[(address % BLOCK_BYTES / 8) as usize];
-                match (address - self.memory_bytes).checked_sub(REGISTERS_BYTES) {
-                    Some(own) => {
-                        self.with_pairs(now, wires, |pairs, event| pairs.store(own, word, event));
-                    }
-                    None => self.card.store(now, address - self.memory_bytes, word),
-                }
-                self.run_card(now);
-                (Channel::WriteResponse, Access::Written { asker, tag })
-            }
-            other => panic!("a register got {other:?}"),
-        };
-        let (source, destination) = (packet.destination, packet.source);
-        let packet = Packet { channel, source, destination, body: Some(body), ..packet };
-        self.agenda.at(now + self.register_ps, Event::Served(packet));
-    }
-
-    /// A register has been read or stored to.
-    fn answer_core(&mut self, core: u16, value: u64, wires: &mut Wires) {
-        self.register_accesses += 1;
-        self.register_cycles += wires.now - self.asked_at[usize::from(core)];
-        wires.wheel.at(wires.now + 1, wires::Event::Loaded(core, value));
-    }
-
     /// Does something with the channel for queue pairs.
     fn with_pairs(
         &mut self,
@@ -447,57 +370,6 @@ impl Bridge {
         let Bridge { pairs, module, begun, agenda, .. } = self;
         work(pairs, &mut pairs::Event { now, module, done: begun, wires });
         begun.drain(..).for_each(|(at, done)| agenda.at(at, Event::Pairs(done)));
-    }
-
-    /// Does what the card wants done.
-    fn run_card(&mut self, now: Ps) {
-        loop {
-            self.card.act(&mut self.tasks);
-            let Some(task) = self.tasks.pop_front() else { return };
-            match task {
-                Task::Plan(at, event) => self.agenda.at(at, Event::Card(event)),
-                Task::Access(access) => self.card_access(now, access),
-                Task::Interrupt { line, asserted } => {
-                    self.imt.drive(line, asserted);
-                    while let Some(change) = self.imt.take() {
-                        self.module.send(now, interrupt(self.nid, change));
-                    }
-                }
-            }
-        }
-    }
-
-    /// The card reads or writes its user's memory, by addresses of the window.
-    fn card_access(&mut self, now: Ps, access: CardAccess) {
-        let tag = self.moving.put(access);
-        let Ok(Target { destination, address }) = self.devices.lookup(access.address, BLOCK_BYTES)
-        else {
-            self.module.control.unmapped += 1;
-            return self.card_finished(now, tag, Block::ZERO);
-        };
-        let asker = Asker::Engine(self.nid);
-        let packet = |channel, body| Packet {
-            trip: Trip::begin(now),
-            body,
-            ..Packet::new(channel, self.nid, destination, tag, access.bytes)
-        };
-        match access.write {
-            None => {
-                let body = Some(Access::Read { asker, tag, address, lines: 1 });
-                self.module.send(now, packet(Channel::ReadAddress, body));
-            }
-            Some(block) => {
-                let body = write_of(address, block, (asker, tag));
-                self.module.send(now, packet(Channel::WriteAddress, None));
-                self.module.send(now, packet(Channel::WriteData, body));
-            }
-        }
-    }
-
-    fn card_finished(&mut self, now: Ps, tag: u32, line: Block) {
-        let access = self.moving.take(tag);
-        self.card.finished(now, &access, line);
-        self.run_card(now);
     }
 
     /// Cores that repeat themselves look again at blocks that have changed past their caches.
@@ -567,7 +439,7 @@ impl Interface for Bridge {
         Bridge {
             nid,
             amt: Amt::new(spec.amt_slots, machine.memory.size_bytes, window.lent_bytes),
-            devices: devices(nid, nodes, machine),
+            devices: devices::devices(nid, nodes, machine),
             imt: Imt::all_to((nid + nodes - 1) % nodes),
             card: Card::new(&machine.nic),
             tasks: VecDeque::new(),
@@ -680,26 +552,4 @@ impl Interface for Bridge {
 fn write_of(address: u64, block: Block, asker: (Asker, u32)) -> Body {
     let tlp_bytes = block.written_bytes();
     Some(Access::Write { address, block, asker: Some(asker), tlp_bytes })
-}
-
-/// The part of the window for devices: other nodes' and, behind them, this node's queue pairs. The node before this one
-/// uses this node's card, so that each has one user: it may reach all of that node's memory, as there is no table of
-/// what it may.
-fn devices(nid: u16, nodes: u16, machine: &Machine) -> Amt {
-    let memory_bytes = machine.memory.size_bytes;
-    let first = device_base(machine);
-    let own = Target { destination: nid, address: memory_bytes + REGISTERS_BYTES };
-    let mut amt = Amt::new(3, first, REGISTERS_BYTES + memory_bytes + pairs::REGISTERS_BYTES);
-    let card = Target { destination: (nid + 1) % nodes, address: memory_bytes };
-    let user = Target { destination: (nid + nodes - 1) % nodes, address: 0 };
-    let slots = [(REGISTERS_BYTES, card), (memory_bytes, user), (pairs::REGISTERS_BYTES, own)];
-    for (bytes, of) in slots {
-        amt.borrow(bytes, BLOCK_BYTES, of).expect("a window as long as all");
-    }
-    amt
-}
-
-/// Physical address of the registers of the neighbour's card; what the card of this node reaches follows them.
-pub fn device_base(machine: &Machine) -> u64 {
-    machine.memory.size_bytes + machine.window.lent_bytes
 }

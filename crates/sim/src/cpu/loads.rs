@@ -175,6 +175,9 @@ impl Core {
         self.head_waits = false;
         self.stores_wait = false;
         self.front.complete();
+        if self.buffer.is_starved() {
+            self.drain(outside);
+        }
         let mut missing = std::mem::take(&mut self.masks.missing);
         while missing != 0 {
             let slot = self.oldest(missing);

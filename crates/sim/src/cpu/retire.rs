@@ -168,8 +168,7 @@ impl Core {
         }
         self.active = true;
         if !outside.store(entry.line, |words| entry.put(words)) {
-            self.stats.store_misses += u64::from(!entry.missed);
-            entry.missed = true;
+            self.stats.store_misses += u64::from(entry.wait());
             self.stores_wait = true;
             return;
         }
@@ -219,8 +218,7 @@ impl Core {
         self.active = true;
         self.ports_used += 1;
         if !outside.store(entry.line, |_| ()) {
-            self.stats.store_misses += u64::from(!entry.missed);
-            entry.missed = true;
+            self.stats.store_misses += u64::from(entry.wait());
         }
     }
 }

@@ -9,6 +9,10 @@ use crate::block::{Line, Words};
 /// The most entries that a core may have.
 pub(super) const MOST: u32 = 64;
 
+/// Waits after which the oldest store goes before loads: in a cache of one way a load that repeats itself could take
+/// each line away before the store is there.
+const MOST_REFUSALS: u32 = 64;
+
 /// Stores to a line, which leave together, or one to what is no ordinary memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entry {
@@ -16,8 +20,8 @@ pub(super) struct Entry {
     data: Words,
     /// The bits of the line that are stored.
     mask: Words,
-    /// Whether it had to wait for its line.
-    pub(super) missed: bool,
+    /// Times that it had to wait for its line.
+    refusals: u32,
     pub(super) special: Option<Special>,
 }
 
@@ -35,6 +39,12 @@ impl Entry {
     fn add(&mut self, offset: u8, size: u8, data: u64) {
         write(&mut self.data, offset, size, data);
         write(&mut self.mask, offset, size, u64::MAX);
+    }
+
+    /// It has to wait for its line. Whether that is the first time.
+    pub(super) fn wait(&mut self) -> bool {
+        self.refusals = self.refusals.saturating_add(1);
+        self.refusals == 1
     }
 
     /// Stores its bytes in the line.
@@ -144,7 +154,7 @@ impl StoreBuffer {
         let entry = self.at_mut(position);
         entry.line = line;
         entry.mask = Words::default();
-        entry.missed = false;
+        entry.refusals = 0;
         entry.special = None;
         position
     }
@@ -174,6 +184,11 @@ impl StoreBuffer {
 
     pub(super) fn oldest(&mut self) -> Option<&mut Entry> {
         (!self.is_empty()).then(|| self.at_mut(self.head))
+    }
+
+    /// Whether the oldest one has waited so often that it goes before loads.
+    pub(super) fn is_starved(&self) -> bool {
+        !self.is_empty() && self.at(self.head).refusals >= MOST_REFUSALS
     }
 
     /// The oldest one is in the L1. Its position.

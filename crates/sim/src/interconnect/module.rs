@@ -150,7 +150,7 @@ impl<B: Copy + Default> Module<B> {
     /// Its first events.
     pub(crate) fn start(&mut self) {
         for port in 0..self.ends.len() {
-            self.plan(0, Event::Serve { port: port as u8 });
+            self.look_soon(port as u8);
         }
     }
 
@@ -160,8 +160,11 @@ impl<B: Copy + Default> Module<B> {
         match event {
             Event::Packed { packet } => self.packed(packet),
             Event::Serve { port } => {
-                self.ends[usize::from(port)].look_at = None;
-                self.serve(port);
+                let end = &mut self.ends[usize::from(port)];
+                // It has served meanwhile if it is looked at later.
+                if end.look_at.take_if(|at| *at == now).is_some() {
+                    self.serve(port);
+                }
             }
             Event::Arrive { port, frame } => self.arrive(port, frame),
             Event::Timer { port, vc } => self.timer(port, vc),
@@ -237,5 +240,59 @@ fn towards(topology: LinkTopology, from: u16, to: u16) -> Option<u8> {
         // The link to the one before is the first one, except of the first node.
         LinkTopology::Chain if to < from => Some(0),
         LinkTopology::Chain => Some(u8::from(from > 0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Agenda;
+    use crate::interconnect::packet::Channel;
+    use crate::machine::load;
+
+    /// Events of two modules until so many packets have crossed their link.
+    fn events(packets: u32) -> u64 {
+        let spec = load("thunder-cores", &[]).unwrap().extension;
+        let mut modules = [0, 1].map(|number| Module::<()>::new(&spec, 1, number, 2));
+        let mut agenda = Agenda::default();
+        modules.iter_mut().for_each(Module::start);
+        (0..packets).for_each(|tag| {
+            modules[0].send(0, Packet::new(Channel::Message, 0, 1, tag, 1));
+            modules[1].send(0, Packet::new(Channel::MessageResponse, 1, 0, tag, 0));
+        });
+        let (mut happened, mut missing) = (0, 2 * packets);
+        loop {
+            for (number, module) in modules.iter_mut().enumerate() {
+                while let Some(action) = module.next_action() {
+                    match action {
+                        Action::Plan(at, event) => agenda.at(at, (number, event)),
+                        Action::Frame { at, node, port, frame } => {
+                            agenda.at(at, (usize::from(node), Event::Arrive { port, frame }));
+                        }
+                        Action::Arrived { port, packet } => {
+                            missing -= 1;
+                            if packet.channel == Channel::Message {
+                                module.consume(agenda.now(), port, &packet);
+                            }
+                        }
+                        Action::Dropped { packet } => panic!("{packet:?}"),
+                        Action::Room => {}
+                    }
+                }
+            }
+            if missing == 0 {
+                return happened;
+            }
+            let (number, event) = agenda.pop().expect("packets that have not come");
+            happened += 1;
+            modules[number].happen(agenda.now(), event);
+        }
+    }
+
+    /// However long a link is busy, it is looked at once for each frame.
+    #[test]
+    fn a_busy_link_has_a_bounded_number_of_events_for_each_packet() {
+        let (few, many) = (events(500), events(4000));
+        assert!(many < 10 * few, "{few} events of 500 packets, {many} of 4000");
     }
 }

@@ -93,7 +93,7 @@ struct Line {
     frames: u32,
     /// All frames whose end the card has seen.
     ends: u64,
-    /// The time after the last one was over before it was in memory.
+    /// The time after the last one is over: frames that reach memory now interrupt at once.
     is_late: bool,
     asserted: bool,
 }
@@ -330,7 +330,7 @@ impl Nic {
     fn in_memory(&mut self, line: u8) {
         let state = &mut self.lines[usize::from(line)];
         state.frames += 1;
-        if state.frames >= self.spec.coalesce_frames || std::mem::take(&mut state.is_late) {
+        if state.frames >= self.spec.coalesce_frames || state.is_late {
             self.interrupt(line);
         }
     }
@@ -341,10 +341,9 @@ impl Nic {
         if state.ends != after {
             return;
         }
+        state.is_late = true;
         if state.frames > 0 {
             self.interrupt(line);
-        } else {
-            state.is_late = true;
         }
     }
 
@@ -368,4 +367,39 @@ fn arrived(moving: &mut Option<Moving>, bytes: u32) -> Option<CardFrame> {
         return None;
     }
     moving.take().map(|moving| moving.frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::load;
+
+    /// Frames that reach memory long after the time of the last one is over, one after the other.
+    #[test]
+    fn frames_that_are_late_interrupt() {
+        const FRAMES: u32 = 6;
+        let mut spec = load("deoi-cores", &[]).unwrap().nic;
+        spec.bursts = 1;
+        let mut nic = Nic::new(&spec);
+        let frame = CardFrame { bytes: spec.burst_bytes, tag: 0 };
+        (0..FRAMES).for_each(|_| nic.happen(0, Event::Receives(frame)));
+        let late = ps(spec.coalesce_ns);
+        let mut writes = 0;
+        let mut told = 0;
+        while let Some(action) = nic.next_action() {
+            match action {
+                Action::Plan(at, event) => nic.happen(at, event),
+                Action::Access { step, bytes, .. } => {
+                    writes += u32::from(step == Step::Received);
+                    nic.finished(late, step, bytes, CardFrame::default());
+                }
+                Action::Interrupt { asserted: true, .. } => {
+                    told = writes;
+                    nic.acknowledge(late, RECEIVED);
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(told, FRAMES, "all frames are in memory, and the last interrupt tells of all");
+    }
 }

@@ -75,7 +75,7 @@ impl<B: Copy + Default> Module<B> {
     }
 
     /// Has a link look for packets: one for it was behind a packet for another link.
-    fn look_soon(&mut self, port: u8) {
+    pub(super) fn look_soon(&mut self, port: u8) {
         let end = &mut self.ends[usize::from(port)];
         if end.look_at.is_none() {
             end.look_at = Some(self.now);

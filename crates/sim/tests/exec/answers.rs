@@ -15,6 +15,13 @@ fn a_rack_of_scale_out_numa_does_what_a_rack_has_to_do() {
     }
 }
 
+/// A load of a line over and over takes the only way of a set from a store to another line, but not for ever.
+#[test]
+fn stores_are_done_in_caches_of_one_way() {
+    let outcome = run(&load("sonuma", &[("l1.ways", "1")]), 2, &["rack_test", "join", "read"]);
+    assert!(said(&outcome).ends_with("rack_test: 2 passed on 2 nodes\n"));
+}
+
 /// The library's own test, but for several queue pairs of one thread: a tile has one.
 pub(super) const TEST_OF_TILES: [&str; 28] = [
     "rack_test",

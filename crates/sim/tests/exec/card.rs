@@ -1,10 +1,10 @@
 //! The network interface card of another node, driven by a program (DEOI §III): registers across the link, rings and
 //! buffers in the program's memory, interrupts that wake it.
 
-use rackmem_sim::exec::Outcome;
+use rackmem_sim::exec::{self, End, Job, Outcome};
 use rackmem_sim::run::Options;
 
-use super::{load, run, said};
+use super::{load, prebuilt, run, said};
 
 /// TCP and IP headers, which a list of operations adds to messages.
 const HEADER_BYTES: u32 = 52;
@@ -82,6 +82,34 @@ fn short_bursts_carry_frames_whole() {
         let text = said(&drive(2, &settings, &["--sizes=100,1500", "--rounds=2", "--frames=12"]));
         assert!(text.contains("100 bytes") && text.contains("1500 bytes"), "{text}");
     }
+}
+
+/// Frames that reach memory long after the card has had them interrupt, too.
+#[test]
+fn a_slow_way_to_memory_loses_no_interrupt() {
+    for setting in
+        [("nic.bursts", "1"), ("extension.link_room", "1"), ("extension.link_cycles", "370")]
+    {
+        let text =
+            said(&drive(2, &[setting], &["--sizes=64,1500,100", "--rounds=3", "--frames=40"]));
+        assert!(text.contains("Mbps in"), "{setting:?}: {text}");
+    }
+}
+
+/// The card drops frames for which it has no buffer: the driver waits for a second, and says so.
+#[test]
+fn frames_that_find_no_buffer_end_the_driver() {
+    let machine = load("deoi-cores", &[("nic.bursts", "1"), ("nic.burst_bytes", "4")]);
+    let args = ["deoi_nic", "--rounds=1", "--frames=200"].map(str::to_owned);
+    let job = Job { program: &prebuilt("deoi_nic.rv64"), args: &args, env: &[], nodes: 2 };
+    let outcome = exec::run(&machine, &[job], exec::Options::default())
+        .expect("a program and a machine that fit");
+    let error = String::from_utf8_lossy(&outcome.nodes[0].stderr).into_owned();
+    assert!(
+        outcome.stats["node[1].nic.dropped"] > 0.0 && error.contains("no interrupt"),
+        "{error}"
+    );
+    assert_eq!(outcome.nodes[0].end, End::Exit(1));
 }
 
 /// Frames of the link that are lost are sent again, so that the driver notices no more than the time.
