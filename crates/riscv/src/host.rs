@@ -56,6 +56,7 @@ pub struct HostState {
     warnings: Vec<String>,
     inputs: BTreeMap<String, bool>,
     consumed_bytes: u64,
+    #[serde(with = "crate::names::paths")]
     made: BTreeSet<PathBuf>,
 }
 

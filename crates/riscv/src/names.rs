@@ -61,6 +61,23 @@ pub fn path_of(text: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes_of(text)))
 }
 
+/// Paths that are saved as texts.
+pub(crate) mod paths {
+    use std::collections::BTreeSet;
+    use std::path::PathBuf;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(paths: &BTreeSet<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(paths.iter().map(|path| super::text_of_path(path)))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<PathBuf>, D::Error> {
+        let texts = Vec::<String>::deserialize(from)?;
+        Ok(texts.iter().map(|text| super::path_of(text)).collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -73,6 +90,15 @@ mod tests {
             assert_eq!(text_of(name.as_bytes()), name);
         }
         assert_eq!(text_of(b"a\xffb"), "a\u{10ffff}b");
+    }
+
+    #[test]
+    fn paths_of_any_bytes_are_saved() {
+        #[derive(serde::Serialize, serde::Deserialize)]
+        struct Saved(#[serde(with = "paths")] std::collections::BTreeSet<PathBuf>);
+        let saved = Saved(["in", "x\u{10ffff}"].map(path_of).into());
+        let text = serde_json::to_string(&saved).unwrap();
+        assert_eq!(serde_json::from_str::<Saved>(&text).unwrap().0, saved.0);
     }
 
     proptest! {

@@ -103,6 +103,17 @@ impl Content {
         Ok(())
     }
 
+    /// Whole pages go, and bytes of others are zero.
+    fn zero(&mut self, begin: u64, end: u64) {
+        for (&number, page) in self.pages.range_mut(begin / PAGE..end.div_ceil(PAGE)) {
+            let first = begin.saturating_sub(number * PAGE) as usize;
+            let last = (end - number * PAGE).min(PAGE) as usize;
+            page[first..last].fill(0);
+        }
+        let whole = begin.div_ceil(PAGE)..end / PAGE;
+        self.pages.retain(|number, _| !whole.contains(number));
+    }
+
     fn set_size(&mut self, size_bytes: u64) {
         self.pages.retain(|number, _| number * PAGE < size_bytes);
         let kept = (size_bytes % PAGE) as usize;
@@ -135,6 +146,11 @@ impl Anonymous {
 
     pub(super) fn size_bytes(&self) -> u64 {
         self.content.get().size_bytes
+    }
+
+    /// Makes the bytes from `begin` to `end`, which are in the file, be zeros.
+    pub(super) fn zero(&mut self, begin: u64, end: u64) {
+        self.content.get().zero(begin, end);
     }
 
     pub(super) fn permissions(&self) -> u32 {

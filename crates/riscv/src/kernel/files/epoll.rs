@@ -1,5 +1,7 @@
 //! `epoll`: descriptors that are watched over many calls.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
 use super::polling::{ERR, HUP, IN, OUT};
@@ -13,6 +15,9 @@ const EXCLUSIVE: u32 = 1 << 28;
 const WAKE_UP: u32 = 1 << 29;
 const ONE_SHOT: u32 = 1 << 30;
 const EDGE: u32 = 1 << 31;
+
+/// Of the bits of an interest, those that are no events.
+const NO_EVENTS: u32 = EXCLUSIVE | WAKE_UP | ONE_SHOT | EDGE;
 
 /// Of `epoll` that watches `epoll`: levels below the first one, at most.
 const MOST_NESTED: usize = 4;
@@ -55,8 +60,8 @@ impl Interests {
         self.0.binary_search_by_key(&key, Interest::key)
     }
 
-    pub(super) fn has(&self, file: u32) -> bool {
-        self.0.iter().any(|interest| interest.file == file)
+    pub(super) fn has_any(&self, files: &BTreeSet<u32>) -> bool {
+        self.0.iter().any(|interest| files.contains(&interest.file))
     }
 
     /// A file is closed.
@@ -123,7 +128,7 @@ impl Files {
         let interest = described.map(|(events, data)| Interest {
             descriptor: descriptor as u32,
             file,
-            events,
+            events: events | ERR | HUP,
             data,
             seen: 0,
         });
@@ -142,30 +147,47 @@ impl Files {
     }
 
     /// Up to `most` events of an open file of `epoll`: events and data. Notes them as reported.
-    fn take_events(&mut self, epoll: u32, most: usize, takes: bool) -> Result<Vec<(u32, u64)>> {
+    fn take_events(&mut self, epoll: u32, most: usize) -> Result<Vec<(u32, u64)>> {
         let mut found = Vec::new();
+        let mut known = Known::new();
         for at in 0..self.interests(epoll)?.0.len() {
             let mut interest = self.interests(epoll)?.0[at];
-            let ready = self.ready(interest.file)? & (interest.events | ERR | HUP);
-            let is_edge = interest.events & EDGE != 0;
-            let fresh = if is_edge { ready & !interest.seen } else { ready };
+            let (ready, fresh) = self.events_of(&interest, &mut known)?;
             interest.seen &= ready;
             if fresh != 0 && found.len() < most {
                 found.push((ready, interest.data));
                 interest.seen = ready;
                 if interest.events & ONE_SHOT != 0 {
-                    interest.events = ONE_SHOT;
+                    interest.events &= NO_EVENTS;
                 }
             }
-            if takes {
-                self.interests(epoll)?.0[at] = interest;
-            }
+            self.interests(epoll)?.0[at] = interest;
         }
         Ok(found)
     }
 
-    pub(super) fn has_events(&mut self, epoll: u32) -> Result<bool> {
-        Ok(!self.take_events(epoll, 1, false)?.is_empty())
+    /// Events of an interest that are there, and those that are to be reported.
+    fn events_of(&mut self, interest: &Interest, known: &mut Known) -> Result<(u32, u32)> {
+        let ready = self.ready_within(interest.file, known)? & interest.events;
+        let is_edge = interest.events & EDGE != 0;
+        Ok((ready, if is_edge { ready & !interest.seen } else { ready }))
+    }
+
+    /// Whether an `epoll` has an event.
+    pub(super) fn has_events(&mut self, epoll: u32, known: &mut Known) -> Result<bool> {
+        if let Some(&answer) = known.get(&epoll) {
+            return Ok(answer);
+        }
+        let mut answer = false;
+        for at in 0..self.interests(epoll)?.0.len() {
+            let interest = self.interests(epoll)?.0[at];
+            if self.events_of(&interest, known)?.1 != 0 {
+                answer = true;
+                break;
+            }
+        }
+        known.insert(epoll, answer);
+        Ok(answer)
     }
 
     /// `epoll_pwait` and, with a `struct timespec`, `epoll_pwait2`.
@@ -176,7 +198,7 @@ impl Files {
             return Err(Errno::INVAL);
         }
         let epoll = self.named(context, epoll)?;
-        let found = self.take_events(epoll, most as usize, true)?;
+        let found = self.take_events(epoll, most as usize)?;
         for (at, (events, data)) in (0..).zip(&found) {
             let words = [u64::from(*events), *data];
             context.write_words(to.wrapping_add(EVENT_BYTES * at), &words)?;
@@ -193,48 +215,54 @@ impl Files {
 
     /// Something was written or read: interests in changes report it again, also those in an `epoll` that watches it.
     pub(super) fn note_change(&mut self, changed: u32) {
-        self.table.for_each_epoll(|interests| {
-            for interest in interests.0.iter_mut().filter(|one| one.file == changed) {
-                interest.seen = 0;
-            }
-        });
-        for epoll in self.table.watching(changed) {
-            self.note_change(epoll);
+        let mut level = Level::from([changed]);
+        while !level.is_empty() {
+            self.table.for_each_epoll(|interests| {
+                for interest in interests.0.iter_mut().filter(|one| level.contains(&one.file)) {
+                    interest.seen = 0;
+                }
+            });
+            level = self.table.watching(&level);
         }
     }
 }
 
+/// Open files, some of them `epoll`: as many steps from another one.
+type Level = BTreeSet<u32>;
+
+/// Of each `epoll` that was asked, whether it has an event.
+pub(super) type Known = BTreeMap<u32, bool>;
+
 impl Table {
     /// How many levels of `epoll` are below an open file; `None` if there are too many, as in a ring.
     pub(super) fn epoll_depth(&self, file: u32) -> Option<usize> {
-        self.depth_within(file, MOST_NESTED + 1)
+        let depth = self.levels(file, Table::below).count() - 1;
+        (depth <= MOST_NESTED + 1).then_some(depth)
     }
 
-    fn depth_within(&self, file: u32, most: usize) -> Option<usize> {
-        let Some(Interests(interests)) = self.interests_of(file) else { return Some(0) };
-        interests.iter().try_fold(0, |depth, interest| match self.interests_of(interest.file) {
-            None => Some(depth),
-            Some(_) if most == 0 => None,
-            Some(_) => Some(depth.max(1 + self.depth_within(interest.file, most - 1)?)),
-        })
+    /// An open file, then the `epoll` that are a step further each time. Rings are left after some steps.
+    fn levels(
+        &self,
+        file: u32,
+        step: impl Fn(&Table, &Level) -> Level,
+    ) -> impl Iterator<Item = Level> {
+        let next = move |level: &Level| Some(step(self, level)).filter(|level| !level.is_empty());
+        std::iter::successors(Some(Level::from([file])), next).take(MOST_NESTED + 3)
     }
 
-    /// Levels of `epoll` above an open file.
-    fn epoll_height(&self, file: u32) -> usize {
-        let above = self.watching(file);
-        above.into_iter().map(|epoll| 1 + self.epoll_height(epoll)).max().unwrap_or(0)
-    }
-
-    fn reaches(&self, from: u32, to: u32) -> bool {
-        let Some(Interests(interests)) = self.interests_of(from) else { return false };
-        interests.iter().any(|interest| interest.file == to || self.reaches(interest.file, to))
+    /// The `epoll` that one of these watches.
+    fn below(&self, level: &Level) -> Level {
+        let interests = level.iter().filter_map(|&file| self.interests_of(file));
+        let files = interests.flat_map(|Interests(interests)| interests.iter().map(|it| it.file));
+        files.filter(|&file| self.interests_of(file).is_some()).collect()
     }
 
     /// That one `epoll` may watch another one: no ring comes of it, and no long chain.
     fn check_nested(&self, epoll: u32, watched: u32) -> Result<()> {
-        let levels =
-            self.epoll_height(epoll) + 1 + self.epoll_depth(watched).unwrap_or(MOST_NESTED);
-        match self.reaches(watched, epoll) || levels > MOST_NESTED {
+        let height = self.levels(epoll, Table::watching).count() - 1;
+        let depth = self.levels(watched, Table::below).count() - 1;
+        let mut below = self.levels(watched, Table::below);
+        match below.any(|level| level.contains(&epoll)) || height + 1 + depth > MOST_NESTED {
             true => Err(Errno::LOOP),
             false => Ok(()),
         }

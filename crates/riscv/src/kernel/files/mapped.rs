@@ -145,7 +145,9 @@ impl Files {
             | number::PWRITEV
             | number::PREADV2
             | number::PWRITEV2 => [self.vector_side(number, context), None],
-            number::FALLOCATE if a1 != 0 => [Some((a0, Some(a2), a3, false)), None],
+            number::FALLOCATE if transfer::is_zeroing(a1) => {
+                [Some((a0, Some(a2), a3, false)), None]
+            }
             // A file that grows has zeros there, as the pages have.
             number::FTRUNCATE if self.is_shortened(context, a0, a1) => {
                 [Some((a0, Some(a1), u64::MAX, false)), None]
@@ -153,7 +155,8 @@ impl Files {
             _ => return Vec::new(),
         };
         let sides = sides.into_iter().flatten();
-        sides.filter_map(|side| self.place(context, side)).collect()
+        let appends = !matches!(number, number::FALLOCATE | number::FTRUNCATE);
+        sides.filter_map(|side| self.place(context, side, appends)).collect()
     }
 
     /// The part of a file with which a call on pieces of memory is about.
@@ -186,11 +189,13 @@ impl Files {
         }
     }
 
-    /// So many bytes of the file of a descriptor: from a place on, or from where it is; and whether they are read.
+    /// So many bytes of the file of a descriptor: from a place on, or from where it is; and whether they are read. A
+    /// call that `appends` writes to the end of a file that is open for that.
     fn place(
         &mut self,
         context: &Context<'_>,
         (descriptor, at, length, reads): (u64, Option<u64>, u64, bool),
+        appends: bool,
     ) -> Option<Place> {
         let file = self.meant(context, descriptor).ok()?;
         let OpenFile { open: Open::File(file), flags, status } = self.table.by_number(file).ok()?
@@ -199,7 +204,7 @@ impl Files {
         };
         let size = file.size_bytes().ok()?;
         let from = match at {
-            _ if *flags & APPEND != 0 && !reads => size,
+            _ if *flags & APPEND != 0 && appends && !reads => size,
             Some(at) => at,
             None => file.position().ok()?,
         };

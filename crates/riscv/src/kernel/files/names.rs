@@ -301,7 +301,11 @@ impl Files {
             _ => Change::Rename { from: &name, to: &to, replace: a4 & NOREPLACE == 0 },
         };
         let folder = |context: &mut Context<'_>, name: &str| match number {
-            number::RENAMEAT2 => context.host.enter(name).ok(),
+            number::RENAMEAT2
+                if context.host.status(name, false).is_ok_and(|it| it.kind == Kind::Folder) =>
+            {
+                context.host.enter(name).ok()
+            }
             _ => None,
         };
         let moved = [folder(context, &name), folder(context, &to)];

@@ -1,5 +1,6 @@
 //! Waiting for several files at once: `ppoll` and `pselect6`.
 
+use super::epoll::Known;
 use super::table::{MOST_FILES, Open, OpenFile};
 use super::{Context, Errno, Files, Result, Way};
 
@@ -15,6 +16,11 @@ pub(super) const READ_HUP: u32 = 0x2000;
 impl Files {
     /// Events of an open file that are there now.
     pub(super) fn ready(&mut self, number: u32) -> Result<u32> {
+        self.ready_within(number, &mut Known::new())
+    }
+
+    /// The same, with what is known of `epoll` at this time.
+    pub(super) fn ready_within(&mut self, number: u32, known: &mut Known) -> Result<u32> {
         let able = |reads: bool, writes: bool| {
             let reading = if reads { IN | NORMAL_IN } else { 0 };
             let writing = if writes { OUT | NORMAL_OUT } else { 0 };
@@ -42,7 +48,7 @@ impl Files {
                 able(reads && pipe.is_readable(), writes && pipe.is_writable()) | hung_up | broken
             }
             &mut Open::Socket(number) => self.socket_events(number)?,
-            Open::Epoll(_) => able(self.has_events(number)?, false),
+            Open::Epoll(_) => able(self.has_events(number, known)?, false),
             _ => able(true, true),
         })
     }

@@ -49,24 +49,30 @@ impl Regular {
 
     /// Makes the bytes from `begin` to `end`, which are in the file, be zeros.
     pub(super) fn zero(&mut self, begin: u64, end: u64) -> io::Result<()> {
-        static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
         let holes = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        if let Regular::Disk(file) = self
-            && fallocate(&**file, holes, begin, end - begin).is_ok()
-        {
-            return Ok(());
+        match self {
+            Regular::Memory(file) => file.zero(begin, end),
+            Regular::Disk(file) if fallocate(&**file, holes, begin, end - begin).is_ok() => {}
+            Regular::Disk(_) => {
+                let appends = self.set_append(false)?;
+                let written = self.write_zeros(begin, end);
+                self.set_append(appends)?;
+                written?;
+            }
         }
-        // A file in memory, or on a file system without holes.
-        let appends = self.set_append(false)?;
+        Ok(())
+    }
+
+    /// Writes zeros where there is no hole, on a file system that cannot make one.
+    fn write_zeros(&mut self, begin: u64, end: u64) -> io::Result<()> {
+        static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
         let mut at = begin;
-        let mut written = Ok(());
-        while at < end && written.is_ok() {
-            let length = (end - at).min(ZEROS.len() as u64);
-            written = self.write_at(&ZEROS[..length as usize], at);
-            at += length;
+        while let Some(data) = self.next_data(at)?.filter(|&data| data < end) {
+            let length = (end - data).min(ZEROS.len() as u64);
+            self.write_at(&ZEROS[..length as usize], data)?;
+            at = data + length;
         }
-        self.set_append(appends)?;
-        written
+        Ok(())
     }
 
     /// Sets whether all that is written goes to its end. Returns whether it did so before.

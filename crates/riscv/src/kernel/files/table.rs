@@ -1,6 +1,6 @@
 //! Descriptors of a process, and the open files that they stand for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -487,10 +487,10 @@ impl Table {
         }
     }
 
-    /// Numbers of the open files of `epoll` that watch a file.
-    pub(super) fn watching(&self, file: u32) -> Vec<u32> {
+    /// Numbers of the open files of `epoll` that watch one of these files.
+    pub(super) fn watching(&self, files: &BTreeSet<u32>) -> BTreeSet<u32> {
         let numbers = self.files.keys().copied();
-        let watches = |epoll: &u32| self.interests_of(*epoll).is_some_and(|it| it.has(file));
+        let watches = |epoll: &u32| self.interests_of(*epoll).is_some_and(|it| it.has_any(files));
         numbers.filter(watches).collect()
     }
 

@@ -392,7 +392,6 @@ impl Files {
         mode: u64,
         (begin, length): (u64, u64),
     ) -> Result {
-        const KEEP_SIZE: u32 = 1;
         const PUNCH_HOLE: u32 = 2;
         const ZERO_RANGE: u32 = 0x10;
         let mode = mode as u32;
@@ -423,6 +422,14 @@ impl Files {
         }
         Ok(0)
     }
+}
+
+/// Mode of `fallocate`: the file does not grow.
+const KEEP_SIZE: u32 = 1;
+
+/// Whether a mode of `fallocate` makes bytes zero, and not room alone.
+pub(super) const fn is_zeroing(mode: u64) -> bool {
+    mode as u32 & !KEEP_SIZE != 0
 }
 
 /// Flags of `preadv2` and `pwritev2` (`linux/fs.h`).

@@ -42,6 +42,41 @@ static long size(void)
     return fstat(file, &status) < 0 ? -1 : status.st_size;
 }
 
+// Changes of a file of which a page is mapped and has been stored to, and that writes append to.
+static void stored(void)
+{
+    int appended = open("appended", O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    char block[4096], *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, appended, 0);
+    memset(block, 'a', sizeof block);
+    SHOW(write(appended, block, sizeof block));
+    page[0] = 'x';
+    SHOW(fallocate(appended, FALLOC_FL_KEEP_SIZE, 0, 4096));
+    SHOW(pread(appended, block, 1, 0));
+    printf("%d %d\n", page[0], block[0]);
+    SHOW(fallocate(appended, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 100, 50));
+    SHOW(pread(appended, block, sizeof block, 0));
+    printf("%d %d %d %d\n", page[99], page[100], block[149], block[150]);
+    SHOW(ftruncate(appended, 10));
+    SHOW(ftruncate(appended, 4096));
+    SHOW(pread(appended, block, sizeof block, 0));
+    printf("%d %d %d %d\n", page[9], page[10], block[0], block[4095]);
+}
+
+// Zeros in a file in memory take no room.
+static void sparse(void)
+{
+    int memory = memfd_create("sparse", 0);
+    char bytes[3] = "abc";
+    SHOW(ftruncate(memory, 1L << 40));
+    SHOW(pwrite(memory, bytes, 3, 4095));
+    SHOW(pwrite(memory, bytes, 3, (1L << 40) - 3));
+    SHOW(fallocate(memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096, (1L << 40) - 4097));
+    SHOW(pread(memory, bytes, 3, 4095));
+    printf("%d %d %d\n", bytes[0], bytes[1], bytes[2]);
+    SHOW(pread(memory, bytes, 3, (1L << 40) - 3));
+    printf("%d %d %d\n", bytes[0], bytes[1], bytes[2]);
+}
+
 static void room(void)
 {
     char *page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0);
@@ -131,6 +166,8 @@ int main(int count, char **arguments)
     lseek(file, 0, SEEK_SET);
     advice();
     room();
+    stored();
+    sparse();
     orders();
     return 0;
 }

@@ -114,10 +114,30 @@ static void named(void)
     show_link("in it", file);
 }
 
+// A link that is moved takes the folder that it leads to nowhere.
+static void moved_link(void)
+{
+    mkdir("d1", 0700);
+    mkdir("x", 0700);
+    mkdir("x/d1", 0700);
+    symlink("d1", "l");
+    close(open("x/f", O_CREAT | O_RDWR, 0600));
+    close(open("d1/mark", O_CREAT | O_RDWR, 0600));
+    SHOW(chdir("d1"));
+    SHOW(renameat2(AT_FDCWD, "../l", AT_FDCWD, "../x/f", EXCHANGE));
+    SHOW(access("mark", F_OK));
+    SHOW(rename("../x/f", "../x/g"));
+    SHOW(access("mark", F_OK));
+    SHOW(chdir(".."));
+    SHOW(renameat2(AT_FDCWD, "d1", AT_FDCWD, "x/d1", EXCHANGE));
+    SHOW(access("x/d1/mark", F_OK));
+}
+
 int main(void)
 {
     nameless();
     exchanged();
     named();
+    moved_link();
     return 0;
 }

@@ -69,6 +69,39 @@ static void chained(void)
         close(sets[i]);
 }
 
+// Each set watches all sets of the next level: there are more ways than anybody could follow.
+static void wide(void)
+{
+    enum { LEVELS = 4, SETS = 40 };
+    int sets[LEVELS][SETS], failed = 0;
+    for (int level = 0; level < LEVELS; level++)
+        for (int i = 0; i < SETS; i++)
+            sets[level][i] = epoll_create1(0);
+    for (int level = 0; level + 1 < LEVELS; level++)
+        for (int i = 0; i < SETS; i++)
+            for (int j = 0; j < SETS; j++)
+                failed += watch(sets[level][i], EPOLL_CTL_ADD, sets[level + 1][j], EPOLLIN) < 0;
+    SHOW(failed);
+    wait_for("wide", sets[0][0]);
+    for (int level = 0; level < LEVELS; level++)
+        for (int i = 0; i < SETS; i++)
+            close(sets[level][i]);
+}
+
+// An interest that was for one event has no other one, not even the end of the file.
+static void once(void)
+{
+    int once[2], set = epoll_create1(0);
+    pipe(once);
+    SHOW(watch(set, EPOLL_CTL_ADD, once[0], EPOLLIN | EPOLLONESHOT));
+    write(once[1], "a", 1);
+    wait_for("once", set);
+    close(once[1]);
+    wait_for("once more", set);
+    SHOW(watch(set, EPOLL_CTL_MOD, once[0], 0));
+    wait_for("asked again", set);
+}
+
 static void exclusive(void)
 {
     int set = epoll_create1(0), other = epoll_create1(0), event = eventfd(1, 0);
@@ -97,6 +130,8 @@ int main(void)
 {
     nested();
     chained();
+    wide();
+    once();
     exclusive();
     return 0;
 }
