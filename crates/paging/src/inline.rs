@@ -166,7 +166,7 @@ impl Pool {
 ///
 /// While a thread has a worker, all signals are blocked: a handler that touches borrowed memory, or forks, would wait
 /// for the worker that its own thread has, or for the thread to leave the gate. Handlers of faults still run.
-struct Mask(libc::sigset_t);
+pub(crate) struct Mask(libc::sigset_t);
 
 /// Signals of faults: a fault while its signal is blocked ends the process.
 const FAULTS: [c_int; 5] = [libc::SIGBUS, libc::SIGSEGV, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
@@ -197,7 +197,7 @@ fn all_but_faults() -> libc::sigset_t {
 }
 
 impl Mask {
-    fn blocking() -> Mask {
+    pub(crate) fn blocking() -> Mask {
         Mask(set_mask(libc::SIG_BLOCK, &all_but_faults()))
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::core::{Core, drop_pages};
 use super::entry::{Cell, Entry, State};
 use super::frames::NO_FRAME;
+use super::inline::Mask;
 use super::options::PAGE_BYTES;
 use super::slots::Frozen;
 use super::space::{READ_WRITE, errno, last_error};
@@ -14,8 +15,8 @@ use rackmem_lease::error::{Error, Result};
 
 /// Longest wait for the end of a page's transit before another look.
 const RETRY: Duration = Duration::from_millis(1);
-/// Most pages that are dropped by one system call.
-const DROPPED_PAGES: usize = 64;
+/// Most pages that are emptied together.
+const HELD_PAGES: usize = 64;
 
 /// A child of fork that may still read our slots.
 #[derive(Debug)]
@@ -65,11 +66,14 @@ impl Inner {
         })?;
         // SAFETY: advice on what was just mapped: large pages would be neither moved nor accounted for.
         unsafe { libc::madvise(range.start as *mut _, range.len(), libc::MADV_NOHUGEPAGE) };
+        let pages = core.table.set_managed(range.clone(), true);
+        if let Err(error) = core.uffd.register(range.start, range.len()) {
+            core.table.set_managed(range, false);
+            return Err(Error::io("cannot register borrowed memory with userfaultfd", error));
+        }
+        self.mapped_pages += pages;
+        // Other threads may have touched pages before they were registered.
         drop_range(core, range.clone());
-        core.uffd.register(range.start, range.len()).map_err(|error| {
-            Error::io("cannot register borrowed memory with userfaultfd", error)
-        })?;
-        self.mapped_pages += core.table.set_managed(range.clone(), true);
         self.set_protection(range, protection);
         Ok(())
     }
@@ -107,6 +111,8 @@ impl Inner {
         core.table.prepare(new.clone()).map_err(|error| {
             Error::io("cannot reserve address space for the table of pages", error)
         })?;
+        // A handler of a signal that touches a page that its own thread holds would wait for ever.
+        let _mask = Mask::blocking();
         let mut held = Vec::new();
         core.table.used(old.clone(), |page, cell| {
             if let Some(seen) = hold(page, core) {
@@ -202,20 +208,19 @@ fn hold(page: usize, core: &Core) -> Option<Entry> {
             cell.wait(seen, Some(RETRY));
             continue;
         }
-        let frame = if seen.has_frame() { seen.frame() } else { NO_FRAME };
-        if cell.step(seen, Entry::held(frame)) {
+        if cell.step(seen, Entry::held(frame_of(seen))) {
             return Some(seen);
         }
     }
 }
 
+fn frame_of(seen: Entry) -> u32 {
+    if seen.has_frame() { seen.frame() } else { NO_FRAME }
+}
+
 /// Empties the table for a range, and gives back the slots, frames and staged copies of its pages.
 fn forget_pages(core: &Core, range: Range<usize>) {
-    core.table.used(range, |page, cell| {
-        if let Some(seen) = hold(page, core) {
-            empty(core, cell, seen);
-        }
-    });
+    Held::empty_all(core, range, false);
 }
 
 /// Empties the word of a page that the caller holds, and gives back its slot, frame and staged copy.
@@ -236,39 +241,64 @@ fn empty(core: &Core, cell: &Cell, seen: Entry) {
 /// A page is held until its old bytes are dropped: a late fault or a prefetch would take these for the zeros of a new
 /// page, and the evictor would keep them.
 pub(super) fn drop_range(core: &Core, range: Range<usize>) {
-    let mut held = Held { core, first: 0, count: 0, pages: [None; DROPPED_PAGES] };
-    core.table.used(range, |page, cell| held.add(page, cell));
-    held.drop_all();
+    // Pages that are not in the table, too: they were touched before they were borrowed.
+    drop_pages(range.start, range.len());
+    Held::empty_all(core, range, true);
 }
 
-/// Adjacent pages that the caller holds, to be dropped by one system call.
+/// Adjacent pages that the caller holds, to be emptied together. It waits for no other page meanwhile, and for no
+/// handler of a signal, which may touch them.
 struct Held<'t> {
     core: &'t Core,
+    /// Whether their bytes are dropped, by one system call.
+    drops: bool,
     first: usize,
     count: usize,
-    pages: [Option<(&'t Cell, Entry)>; DROPPED_PAGES],
+    pages: [Option<(&'t Cell, Entry)>; HELD_PAGES],
+    mask: Option<Mask>,
 }
 
 impl<'t> Held<'t> {
+    fn empty_all(core: &'t Core, range: Range<usize>, drops: bool) {
+        let pages = [None; HELD_PAGES];
+        let mut held = Held { core, drops, first: 0, count: 0, pages, mask: None };
+        core.table.used(range, |page, cell| held.add(page, cell));
+        held.empty();
+    }
+
     fn add(&mut self, page: usize, cell: &'t Cell) {
-        if self.count == DROPPED_PAGES || page != self.first + self.count * PAGE_BYTES {
-            self.drop_all();
-            self.first = page;
+        if self.count == HELD_PAGES || page != self.first + self.count * PAGE_BYTES {
+            self.empty();
         }
-        if let Some(seen) = hold(page, self.core) {
-            self.pages[self.count] = Some((cell, seen));
-            self.count += 1;
+        loop {
+            let seen = cell.load();
+            if seen == Entry::EMPTY {
+                return;
+            }
+            if seen.is_in_transit() {
+                self.empty();
+                cell.wait(seen, Some(RETRY));
+                continue;
+            }
+            if self.count == 0 {
+                self.mask.get_or_insert_with(Mask::blocking);
+                self.first = page;
+            }
+            if cell.step(seen, Entry::held(frame_of(seen))) {
+                self.pages[self.count] = Some((cell, seen));
+                self.count += 1;
+                return;
+            }
         }
     }
 
-    fn drop_all(&mut self) {
-        if self.count == 0 {
-            return;
+    fn empty(&mut self) {
+        if self.drops && self.count > 0 {
+            drop_pages(self.first, self.count * PAGE_BYTES);
         }
-        drop_pages(self.first, self.count * PAGE_BYTES);
-        for place in &mut self.pages[..self.count] {
-            place.take().into_iter().for_each(|(cell, seen)| empty(self.core, cell, seen));
-        }
+        let held = self.pages[..self.count].iter_mut().filter_map(Option::take);
+        held.for_each(|(cell, seen)| empty(self.core, cell, seen));
         self.count = 0;
+        self.mask = None;
     }
 }

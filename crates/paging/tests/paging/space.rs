@@ -78,33 +78,6 @@ fn pages_that_others_touch_while_they_are_discarded_are_zero() {
     }
 }
 
-/// The handler of a fault asks all pagers of the process whether the page is theirs.
-#[test]
-fn pagers_end_while_pages_of_others_are_missed() {
-    const PAGES: usize = 64;
-    let mode = modes().into_iter().find(|mode| mode.delivery == Delivery::Inline).unwrap();
-    // The handler asks it first, and those that take its place.
-    let mut first = mode.start(32, 64);
-    let Some((pager, _)) = mode.start(32, 256) else { return };
-    let base = memory(&pager, PAGES).as_ptr() as usize;
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
-                    pager.discard(base, PAGES * PAGE_BYTES).unwrap();
-                    assert!(first_bytes(base, PAGES).all(|byte| byte == 0));
-                }
-            });
-        }
-        for _ in 0..1000 {
-            drop(first.take());
-            first = mode.start(32, 64);
-        }
-        is_over.store(true, Ordering::Relaxed);
-    });
-}
-
 #[test]
 fn memory_that_was_dropped_behind_the_pagers_back_is_zero() {
     for mode in modes() {

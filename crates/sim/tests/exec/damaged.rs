@@ -229,11 +229,7 @@ fn a_field_out_of_bounds_is_named() {
         ("nodes/0/kernel/files/table/timers", json!([1]), "kernel.files.table.timers"),
         ("nodes/0/kernel/files/table/holds", json!({"0": {"3": 99}}), "kernel.files.table.holds"),
         ("nodes/0/kernel/files/table/holds", json!({"7": {"0": 1}}), "kernel.files.table.holds.7"),
-        (
-            "nodes/0/kernel/files/table/files/1",
-            file(own(1)),
-            "kernel.files.table.files.1.open.4.file",
-        ),
+        ("nodes/0/kernel/files/table/files/1", file(own(1)), "kernel.files.table.files.1.open"),
         (
             "nodes/0/kernel/files/table/files/1",
             file(own(99)),
