@@ -11,15 +11,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rackmem_paging::{Delivery, PAGE_BYTES};
-use support::{memory, modes};
+use support::{first_bytes, memory, modes};
 
 static ALONE: Mutex<()> = Mutex::new(());
-
-/// The first byte of each page.
-fn first_bytes(base: usize, pages: usize) -> impl Iterator<Item = u8> {
-    // SAFETY: pages of the test, which other threads may write to.
-    (0..pages).map(move |page| unsafe { ((base + page * PAGE_BYTES) as *const u8).read_volatile() })
-}
 
 fn fill(base: usize, pages: usize) {
     for page in 0..pages {

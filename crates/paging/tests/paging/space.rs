@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rackmem_paging::{Delivery, PAGE_BYTES};
 
-use crate::support::{Random, check, gets_user_faults_only, memory, modes, stamp};
+use crate::support::{Random, check, first_bytes, gets_user_faults_only, memory, modes, stamp};
 
 #[test]
 fn discarded_pages_are_zero_wherever_they_were() {
@@ -39,12 +39,6 @@ fn discarded_pages_are_zero_wherever_they_were() {
         let statistics = pager.statistics();
         assert_eq!((statistics.resident_pages, statistics.slots_in_use), (0, 0), "{mode:?}");
     }
-}
-
-/// The first byte of each page.
-fn first_bytes(base: usize, pages: usize) -> impl Iterator<Item = u8> {
-    // SAFETY: pages of the test, which other threads may write to.
-    (0..pages).map(move |page| unsafe { ((base + page * PAGE_BYTES) as *const u8).read_volatile() })
 }
 
 /// A page that is touched before its old bytes are dropped would keep them.

@@ -130,6 +130,12 @@ pub fn memory<'m>(pager: &Pager, pages: usize) -> &'m mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(base.as_ptr(), pages * PAGE_BYTES) }
 }
 
+/// The first byte of each page.
+pub fn first_bytes(base: usize, pages: usize) -> impl Iterator<Item = u8> {
+    // SAFETY: pages of the test, which other threads may write to.
+    (0..pages).map(move |page| unsafe { ((base + page * PAGE_BYTES) as *const u8).read_volatile() })
+}
+
 /// Fills a page with bytes made from a number.
 pub fn stamp(page: &mut [u8], number: u64) {
     for (index, word) in page.chunks_exact_mut(8).enumerate() {

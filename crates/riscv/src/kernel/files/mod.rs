@@ -159,7 +159,7 @@ impl Files {
             | number::SYNC_FILE_RANGE
             | number::FADVISE64
             | number::READAHEAD => self.advise(context, number),
-            // What is written is written. Owners of files are the model's own.
+            // Written bytes need no flush. Owners of files are the model's own.
             number::SYNCFS | number::FCHOWN => self.table.get(a0).map(|_| 0),
             number::SYNC => Ok(0),
             number::FCHOWNAT | number::UTIMENSAT => self.exists(context, process, number),

@@ -440,8 +440,8 @@ mod rwf {
     pub const APPEND: u32 = 16;
 }
 
-/// What flags of `preadv2` and `pwritev2` add to those of the open file, for this call alone. All that is written is
-/// where it stays, so that some have nothing to do.
+/// The flags that a call of `preadv2` or `pwritev2` adds to those of its open file. Written bytes need no flush, so
+/// that some add nothing.
 fn added_flags(flags: u64, way: Way) -> Result {
     let flags = flags as u32;
     if flags & !(rwf::HIGH_PRIORITY | rwf::SYNC | rwf::NO_WAIT | rwf::APPEND) != 0 {

@@ -1,4 +1,4 @@
-// What programs say of the use of their files, room in files, and calls on pieces of memory with flags.
+// Advice on the use of files, room in files, and calls on pieces of memory with flags.
 #define _GNU_SOURCE
 #include "show.h"
 #include <fcntl.h>
