@@ -52,6 +52,12 @@ fn mappings_are_changed_as_by_the_kernel() {
 }
 
 #[test]
+fn mappings_are_replaced_while_others_read_them() {
+    part("replaced", "thread");
+    part("replaced", "inline");
+}
+
+#[test]
 fn children_of_fork_read_what_their_parent_had() {
     part("fork", "thread");
     part("fork", "inline");

@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::changes;
 use super::core::Core;
 use super::cores;
 use super::options::{FOLLOW_EVERY, PAGE_BYTES};
@@ -99,7 +100,7 @@ impl Pool {
 
     /// Gives the child of a fork lanes of its own, while it has one thread.
     pub(crate) fn renew(&self) -> Result<()> {
-        forget_visitors();
+        forget_others();
         for place in &self.workers {
             let fresh = Worker::new(&self.core)?;
             // SAFETY: there is no other thread, and no one had entered the gate.
@@ -293,8 +294,9 @@ pub(crate) fn leave(pool: *mut Pool) {
     }
 }
 
-/// Forgets the handlers of other threads in the child of a fork, while it has one thread.
-fn forget_visitors() {
+/// Forgets the handlers and changes of other threads in the child of a fork, while it has one thread.
+fn forget_others() {
+    changes::forget();
     POOLS.iter().for_each(|place| place.visitors.store(0, Ordering::Relaxed));
 }
 
@@ -342,8 +344,11 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     // SAFETY: errno is the thread's own; the interrupted code must find it as it was.
     let errno = unsafe { *libc::__errno_location() };
     // SAFETY: the kernel gives handlers of SA_SIGINFO an address for SIGBUS.
-    let address = unsafe { (*info).si_addr() } as usize;
-    if !resolve(address & !(PAGE_BYTES - 1), context) {
+    let (address, is_fault) = unsafe { ((*info).si_addr() as usize, (*info).si_code > 0) };
+    let page = address & !(PAGE_BYTES - 1);
+    // SAFETY: takes nothing.
+    let may_try_again = || is_fault && changes::may_have_met(page, unsafe { libc::gettid() });
+    if !resolve(page, context) && !may_try_again() {
         pass_on(signal, info, context);
     }
     // SAFETY: as above.

@@ -11,7 +11,7 @@
 //! | `worker`, `run`, `streams` | answers a fault, with pages that come together, and predicts the next ones |
 //! | `handler`, `inline` | faults are resolved by a thread of the pager, or by the faulting thread itself |
 //! | `evictor`, `writeback` | sends pages away ahead of need |
-//! | `space`, `ranges`, `fork` | map, unmap, discard, protect, remap; children and their views |
+//! | `space`, `ranges`, `changes`, `fork` | map, unmap, discard, protect, remap; children and their views |
 //! | `uffd`, `pagemap`, `thread` | userfaultfd, written pages, threads |
 //! | `cores`, `stack`, `measure` | cores of threads, stacks for handlers of SIGBUS, the fastest options on this host |
 //! | [`region`], [`capi`] | borrowed memory for programs that know of it, in Rust and C (`rackmem/borrow.h`) |
@@ -75,6 +75,7 @@
 //! - *fork.* The child gets a userfaultfd, threads and lanes of its own, and half of the free slots to write to.
 
 pub mod capi;
+mod changes;
 mod core;
 mod cores;
 mod entry;
@@ -287,6 +288,20 @@ impl Pager {
     /// As the system call.
     pub fn unmap(&self, address: usize, length: usize) -> Result<()> {
         self.core.space.unmap(&self.core, address, length)
+    }
+
+    /// Calls `map`, which maps something else in the place of a range: then the range is not borrowed any more. It may
+    /// cross borders as for [`Pager::unmap`]. Threads that touch it meanwhile see the old mapping or the new one.
+    ///
+    /// # Errors
+    /// The one of `map`, and the range stays borrowed; `EINVAL`, without a call of `map`: it does not begin at a page.
+    pub fn replace<R>(
+        &self,
+        address: usize,
+        length: usize,
+        map: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        self.core.space.replace(&self.core, address, length, map)
     }
 
     /// As `madvise(MADV_DONTNEED)`: the pages are zero from now on, and occupy nothing. All of the range

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::changes::Change;
 use super::core::{Core, drop_pages};
 use super::options::PAGE_BYTES;
 use super::ranges::{Child, Inner, drop_range};
@@ -56,9 +57,10 @@ fn pages_of(address: usize, length: usize) -> Result<Range<usize>> {
 }
 
 impl Space {
-    /// Calls `work` with the lock held.
+    /// Calls `work`, which changes the address space, with the lock held.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Inner) -> T) -> T {
         let _held = self.lock.hold();
+        let _change = Change::begin();
         // SAFETY: the lock is held, and `work` gets no reference to `self`.
         work(unsafe { &mut *self.inner.get() })
     }
@@ -118,9 +120,6 @@ impl Space {
         self.with(|inner| {
             inner.check_commitment(core, length)?;
             let replaces = flags & libc::MAP_FIXED_NOREPLACE != libc::MAP_FIXED_NOREPLACE;
-            if flags & libc::MAP_FIXED != 0 && replaces {
-                inner.forget(core, pages_of(address, length)?);
-            }
             let kept = flags & !NOT_KEPT;
             let flags = kept | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
             // SAFETY: without MAP_FIXED nothing that is there is touched; with it the caller asks for that.
@@ -129,6 +128,9 @@ impl Space {
                 return Err(last_error("cannot map borrowed memory"));
             }
             let range = base as usize..base as usize + length;
+            if flags & libc::MAP_FIXED != 0 && replaces {
+                inner.forget(core, range.clone());
+            }
             let adopted = inner.adopt(core, range.clone(), protection);
             if adopted.is_err() {
                 // SAFETY: just mapped.
@@ -149,6 +151,18 @@ impl Space {
                 _ => Err(last_error("cannot unmap borrowed memory")),
             }
         })
+    }
+
+    /// See [`super::Pager::replace`].
+    pub(crate) fn replace<R>(
+        &self,
+        core: &Core,
+        address: usize,
+        length: usize,
+        map: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        let range = pages_of(address, length)?;
+        self.with(|inner| map().inspect(|_| inner.forget(core, range)))
     }
 
     /// See [`super::Pager::discard`].

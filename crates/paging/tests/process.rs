@@ -107,7 +107,7 @@ fn handlers_of_signals_touch_pages_that_their_thread_discards() {
 fn pages_that_are_touched_while_they_are_mapped_anew_are_discarded() {
     const PAGES: usize = 128;
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    for mode in modes().into_iter().filter(|mode| mode.delivery == Delivery::Thread) {
+    for mode in modes() {
         let Some((pager, _)) = mode.start(256, 1024) else { return };
         let base = memory(&pager, PAGES).as_ptr() as usize;
         let is_over = AtomicBool::new(false);

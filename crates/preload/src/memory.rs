@@ -5,6 +5,7 @@
 //! ([`crate::reserved`]).
 
 use std::ffi::{c_int, c_void};
+use std::io;
 
 use libc::{off64_t, size_t};
 use rackmem_lease::Error;
@@ -87,19 +88,15 @@ pub unsafe extern "C" fn mmap(
     offset: off64_t,
 ) -> *mut c_void {
     let at = at as usize;
-    if !thread::is_inside() {
-        if let Some(address) = map_borrowed(at, length, protection, flags) {
-            return address as *mut c_void;
-        }
-        if flags & libc::MAP_FIXED != 0
-            && let Some(pager) = pager_of(at, length)
-        {
-            // A mapping that takes the place of borrowed memory is not borrowed.
-            within((), || pager.unmap(at, pages(length)));
-        }
+    if !thread::is_inside()
+        && let Some(address) = map_borrowed(at, length, protection, flags)
+    {
+        return address as *mut c_void;
     }
+    let is_fixed = flags & libc::MAP_FIXED != 0;
     // SAFETY: the caller's promise.
-    let address = unsafe { kernel::mmap(at, length, protection, flags, fd, offset) };
+    let map = || unsafe { kernel::mmap(at, length, protection, flags, fd, offset) };
+    let address = replacing(at, if is_fixed { length } else { 0 }, map);
     if address != MAP_FAILED && !thread::is_inside() && process::may_borrow() {
         // The range that it replaces is reserved no more.
         reserved::remove(address, pages(length));
@@ -110,6 +107,17 @@ pub unsafe extern "C" fn mmap(
         }
     }
     address as *mut c_void
+}
+
+/// Makes a mapping that is not borrowed, in the place of what is there in a range (empty: nothing). Returns its
+/// address, or `MAP_FAILED`.
+fn replacing(at: usize, length: usize, map: impl FnOnce() -> usize) -> usize {
+    let Some(pager) = pager_of(at, length) else { return map() };
+    let map = || match map() {
+        MAP_FAILED => Err(Error::io("cannot map memory", io::Error::last_os_error())),
+        address => Ok(address),
+    };
+    within(MAP_FAILED, || pager.replace(at, pages(length), map))
 }
 
 /// Maps borrowed memory. `None`: the kernel is to map this.
@@ -187,14 +195,11 @@ pub unsafe extern "C" fn mremap(
         let (old, new) = (pages(old_length), pages(new_length));
         return within(MAP_FAILED, || pager.remap(from, old, new, flags, to)) as *mut c_void;
     }
-    if flags & libc::MREMAP_FIXED != 0
-        && let Some(pager) = pager_of(to, new_length)
-    {
-        within((), || pager.unmap(to, pages(new_length)));
-    }
     reserved::remove(from, pages(old_length));
+    let is_fixed = flags & libc::MREMAP_FIXED != 0;
     // SAFETY: the caller's promise.
-    let moved = unsafe { kernel::mremap(from, old_length, new_length, flags, to) };
+    let remap = || unsafe { kernel::mremap(from, old_length, new_length, flags, to) };
+    let moved = replacing(to, if is_fixed { new_length } else { 0 }, remap);
     if moved != MAP_FAILED {
         reserved::remove(moved, pages(new_length));
     }

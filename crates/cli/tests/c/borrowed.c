@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -139,6 +140,44 @@ static void part_maps(void)
     CHECK(is_filled(shared, MIB, 2));
     CHECK(munmap(shared, MIB) == 0 && munmap(moved, 16 * MIB) == 0);
     CHECK(mmap(NULL, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == EINVAL);
+}
+
+/* --- mappings that are replaced while another thread reads them --- */
+
+enum { REPLACED_PAGES = 64, REPLACEMENTS = 500 };
+
+static atomic_bool is_replaced;
+
+static void *read_until_replaced(void *memory)
+{
+    while (!atomic_load(&is_replaced))
+        for (int page = 0; page < REPLACED_PAGES; page++)
+            (void)*(volatile char *)((char *)memory + (size_t)page * PAGE);
+    return NULL;
+}
+
+static void replace(void *memory, int flags)
+{
+    const int access = PROT_READ | PROT_WRITE;
+    CHECK(mmap(memory, (size_t)REPLACED_PAGES * PAGE, access, flags | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == memory);
+    fill(memory, (size_t)REPLACED_PAGES * PAGE, 3);
+    CHECK(is_filled(memory, (size_t)REPLACED_PAGES * PAGE, 3));
+}
+
+static void part_replaced(void)
+{
+    char *memory = map((size_t)REPLACED_PAGES * PAGE);
+    pthread_t reader;
+    CHECK(pthread_create(&reader, NULL, read_until_replaced, memory) == 0);
+    for (int round = 0; round < REPLACEMENTS; round++) {
+        replace(memory, MAP_SHARED);
+        replace(memory, MAP_PRIVATE);
+        replace(memory, MAP_PRIVATE);
+        if (round % 100 == 0)
+            push_out();
+    }
+    atomic_store(&is_replaced, 1);
+    CHECK(pthread_join(reader, NULL) == 0);
 }
 
 /* --- fork --- */
@@ -367,6 +406,8 @@ int main(int argc, char **argv)
         part_malloc();
     else if (!strcmp(part, "maps"))
         part_maps();
+    else if (!strcmp(part, "replaced"))
+        part_replaced();
     else if (!strcmp(part, "fork"))
         part_fork();
     else if (!strcmp(part, "exec"))
