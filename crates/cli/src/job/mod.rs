@@ -27,6 +27,9 @@ pub use hosts::{Agreed, Spread, on_hosts};
 pub use output::{Captured, Lines, Plain, Prefixed, Sink, Stream};
 use process::{Ended, Launch, Process};
 
+/// Time after the failure of a process until the others get SIGTERM: of what all find wrong only one may say why.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
 /// Time that processes may take to end after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -115,6 +118,8 @@ struct Watch<'a> {
     interrupt: &'a Interrupt,
     /// Failure that ends the run early.
     failure: Option<Failure>,
+    /// Time at which those that are still there get SIGTERM.
+    last_words: Option<Instant>,
     /// Time at which those that are still there get SIGKILL.
     deadline: Option<Instant>,
     /// Whether those of this host have got SIGKILL. Launchers get it later: a run on another host needs the time until
@@ -135,6 +140,7 @@ impl<'a> Watch<'a> {
             sink,
             interrupt,
             failure: None,
+            last_words: None,
             deadline: None,
             killed_here: false,
             lifeline: None,
@@ -166,10 +172,11 @@ impl<'a> Watch<'a> {
             } else if let Some(first) = failed.into_iter().min_by_key(Ended::suspicion) {
                 let others = self.processes.iter().filter(|process| process.is_running()).count();
                 let failure = first.failure(others);
-                self.end_all(match self.lifeline {
+                let failure = match self.lifeline {
                     Some(_) => Failure::silent(failure.status),
                     None => failure,
-                });
+                };
+                self.end_all_soon(failure);
             }
         }
         match (self.failure, &mut self.failed) {
@@ -181,7 +188,7 @@ impl<'a> Watch<'a> {
 
     /// Sleeps until something has happened or is due.
     fn wait(&self) {
-        let next = self.deadline.or(self.limit);
+        let next = self.deadline.or(self.last_words).or(self.limit);
         let left = next.map(|at| at.saturating_duration_since(Instant::now())).unwrap_or(LONG);
         let timeout = timespec(left);
         let mut fds: Vec<PollFd<'_>> = self.processes.iter().flat_map(Process::poll_fds).collect();
@@ -204,6 +211,9 @@ impl<'a> Watch<'a> {
             } else if is_over(self.limit) {
                 self.end_all(hosts::too_late(&self.processes));
             }
+        }
+        if is_over(self.last_words) {
+            self.terminate();
         }
         if is_over(self.deadline) {
             self.kill();
@@ -237,9 +247,22 @@ impl<'a> Watch<'a> {
     fn end_all(&mut self, why: Failure) {
         if self.failure.is_none() {
             self.failure = Some(why);
-            self.processes.iter().for_each(Process::terminate);
-            self.deadline = Some(Instant::now() + PATIENCE);
+            self.terminate();
         }
+    }
+
+    /// As `end_all`, after the time for last words.
+    fn end_all_soon(&mut self, why: Failure) {
+        if self.failure.is_none() {
+            self.failure = Some(why);
+            self.last_words = Some(Instant::now() + LAST_WORDS);
+        }
+    }
+
+    fn terminate(&mut self) {
+        self.last_words = None;
+        self.processes.iter().for_each(Process::terminate);
+        self.deadline = Some(Instant::now() + PATIENCE);
     }
 }
 

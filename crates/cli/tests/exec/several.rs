@@ -6,7 +6,7 @@ use rackmem_riscv::encode::{i, opcode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{elf, greeting, on_sonuma, rackmem, text, write};
+use super::{elf, greeting, on_sonuma, prebuilt, rackmem, text, write};
 
 /// A folder with a program that ends with each of these statuses, `p0` and so on; it says "hi" before.
 fn folder(statuses: &[i32]) -> TempDir {
@@ -101,6 +101,20 @@ fn the_program_that_fails_is_named() {
     let done = rackmem(dir.path(), &["sim", "exec", "--functional", "p0", ":", "p1"]);
     assert_eq!(done.status.code(), Some(2));
     assert!(text(&done.stderr).contains("--functional executes one process"), "{done:?}");
+}
+
+#[test]
+fn the_node_that_speaks_for_all_has_said_what_is_wrong_when_another_ends_the_run() {
+    let dir = TempDir::new().unwrap();
+    let program = prebuilt().join("tsm_qpair.rv64");
+    let run = ["sim", "exec", "thunder-cores", "-n", "2", "--", program.to_str().unwrap()];
+    let done = rackmem(dir.path(), &[&run[..], &["--sizes", "0"]].concat());
+    let complaint = text(&done.stderr);
+    assert_eq!(done.status.code(), Some(2), "{complaint}");
+    let said = "tsm_qpair: --sizes: expected sizes such as 64,4K or 8..1M from 1 to 131072, found '0'; \
+                see tsm_qpair --help\n";
+    assert!(complaint.contains(said), "{complaint}");
+    assert!(complaint.contains("node 1 ended with status 2"), "{complaint}");
 }
 
 #[test]

@@ -28,6 +28,9 @@ use crate::run::{Node as _, Rack, threads};
 /// Epochs between two reports of progress.
 const EPOCHS_PER_REPORT: u64 = 1 << 10;
 
+/// Cycles that the others go on after the failure of a node: of what all find wrong only one may say why.
+const LAST_WORDS_CYCLES: Cycle = 50_000;
+
 /// Cycles after which operations should have come to their end: 10 s at 1 GHz, in which the largest transfers of full
 /// queues end many times over.
 const LONGEST_REST_CYCLES: Cycle = 10_000_000_000;
@@ -480,15 +483,14 @@ fn check(machine: &Machine, jobs: &[Job<'_>]) -> Result<(), ExecError> {
 
 /// Whether the run is over before the cycle `next`, in which the next thing happens.
 fn over(nodes: &Crew<Node>, next: Option<Cycle>, options: &Options<'_>) -> Option<Over> {
-    let (mut running, mut failed) = (0, false);
-    for node in nodes.iter() {
-        match &node.system.end {
-            None => running += 1,
-            Some((end, _)) => failed |= !end.is_success(),
-        }
-    }
-    if running == 0 || failed {
+    let ends = || nodes.iter().map(|node| &node.system.end);
+    if ends().all(Option::is_some) {
         return Some(Over::Ended);
+    }
+    let failed = ends().flatten().filter(|(end, _)| !end.is_success());
+    if let Some(failed) = failed.map(|&(_, cycle)| cycle).min() {
+        let last = (failed + LAST_WORDS_CYCLES).min(options.max_cycles.unwrap_or(Cycle::MAX));
+        return next.is_none_or(|next| next > last).then_some(Over::Ended);
     }
     let why = match (next, options.max_cycles) {
         (None, _) if nodes.iter().any(|node| node.system.is_running()) => {

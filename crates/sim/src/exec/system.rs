@@ -327,7 +327,10 @@ impl System {
         self.threads.fill(Thread::Idle);
         self.first = None;
         self.next_timer = None;
-        self.device.end(&mut User { pages: &mut self.pages, chip });
+        // A failure ends the run, and the others need not complain about it.
+        if end.is_success() {
+            self.device.end(&mut User { pages: &mut self.pages, chip });
+        }
         self.tracks =
             self.recorder.take().map_or_else(Tracks::default, |recorder| recorder.finish(now));
         self.end = Some((end, now));
