@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::core::{Core, drop_pages};
 use super::entry::{Cell, Entry, State};
 use super::frames::NO_FRAME;
-use super::inline::Mask;
 use super::options::PAGE_BYTES;
 use super::slots::Frozen;
 use super::space::{READ_WRITE, errno, last_error};
@@ -111,14 +110,9 @@ impl Inner {
         core.table.prepare(new.clone()).map_err(|error| {
             Error::io("cannot reserve address space for the table of pages", error)
         })?;
-        // A handler of a signal that touches a page that its own thread holds would wait for ever.
-        let _mask = Mask::blocking();
         let mut held = Vec::new();
         core.table.used(old.clone(), |page, cell| {
-            if let Some(seen) = hold(page, core) {
-                held.push((page, seen));
-            }
-            let _ = cell;
+            held.extend(hold(cell).map(|seen| (page, seen)));
         });
         // SAFETY: the old range is the caller's, and the new one is ours to replace.
         let moved = unsafe {
@@ -197,8 +191,7 @@ impl Inner {
 }
 
 /// Holds a page, waiting for its transit if need be; returns its former state. `None`: it is empty.
-fn hold(page: usize, core: &Core) -> Option<Entry> {
-    let cell = core.table.cell(page)?;
+fn hold(cell: &Cell) -> Option<Entry> {
     loop {
         let seen = cell.load();
         if seen == Entry::EMPTY {
@@ -246,8 +239,7 @@ pub(super) fn drop_range(core: &Core, range: Range<usize>) {
     Held::empty_all(core, range, true);
 }
 
-/// Adjacent pages that the caller holds, to be emptied together. It waits for no other page meanwhile, and for no
-/// handler of a signal, which may touch them.
+/// Adjacent pages that the caller holds, to be emptied together. It waits for no other page meanwhile.
 struct Held<'t> {
     core: &'t Core,
     /// Whether their bytes are dropped, by one system call.
@@ -255,13 +247,12 @@ struct Held<'t> {
     first: usize,
     count: usize,
     pages: [Option<(&'t Cell, Entry)>; HELD_PAGES],
-    mask: Option<Mask>,
 }
 
 impl<'t> Held<'t> {
     fn empty_all(core: &'t Core, range: Range<usize>, drops: bool) {
         let pages = [None; HELD_PAGES];
-        let mut held = Held { core, drops, first: 0, count: 0, pages, mask: None };
+        let mut held = Held { core, drops, first: 0, count: 0, pages };
         core.table.used(range, |page, cell| held.add(page, cell));
         held.empty();
     }
@@ -281,7 +272,6 @@ impl<'t> Held<'t> {
                 continue;
             }
             if self.count == 0 {
-                self.mask.get_or_insert_with(Mask::blocking);
                 self.first = page;
             }
             if cell.step(seen, Entry::held(frame_of(seen))) {
@@ -299,6 +289,5 @@ impl<'t> Held<'t> {
         let held = self.pages[..self.count].iter_mut().filter_map(Option::take);
         held.for_each(|(cell, seen)| empty(self.core, cell, seen));
         self.count = 0;
-        self.mask = None;
     }
 }

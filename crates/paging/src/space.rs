@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::changes::Change;
 use super::core::{Core, drop_pages};
+use super::inline::Mask;
 use super::options::PAGE_BYTES;
 use super::ranges::{Child, Inner, drop_range};
 use rackmem_lease::error::{Error, Result};
@@ -57,8 +58,10 @@ fn pages_of(address: usize, length: usize) -> Result<Range<usize>> {
 }
 
 impl Space {
-    /// Calls `work`, which changes the address space, with the lock held.
+    /// Calls `work`, which changes the address space, with the lock held. A handler of a signal that touches a page
+    /// which its own thread changes would wait for ever, so it runs afterwards.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Inner) -> T) -> T {
+        let _mask = Mask::blocking();
         let _held = self.lock.hold();
         let _change = Change::begin();
         // SAFETY: the lock is held, and `work` gets no reference to `self`.

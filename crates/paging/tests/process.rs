@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rackmem_paging::{Delivery, PAGE_BYTES};
+use rackmem_paging::{Delivery, PAGE_BYTES, Pager};
 use support::{first_bytes, memory, modes};
 
 static ALONE: Mutex<()> = Mutex::new(());
@@ -50,7 +50,7 @@ fn pagers_end_while_pages_of_others_are_missed() {
     });
 }
 
-const DISCARDED: usize = 512;
+const CHANGED: usize = 512;
 
 /// Where the handler reads, and how often it has.
 static READ_AT: AtomicUsize = AtomicUsize::new(0);
@@ -58,14 +58,20 @@ static READS: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn read_one(_: libc::c_int) {
     let number = READS.fetch_add(1, Ordering::Relaxed);
-    let page = READ_AT.load(Ordering::Relaxed) + number * 37 % DISCARDED * PAGE_BYTES;
+    let page = READ_AT.load(Ordering::Relaxed) + number * 37 % CHANGED * PAGE_BYTES;
     // SAFETY: a page of the test.
     std::hint::black_box(unsafe { (page as *const u8).read_volatile() });
 }
 
-/// A handler that touches a page which its own thread holds would wait for ever.
+/// Maps pages anew where they are.
+fn map_again(pager: &Pager, base: usize, pages: usize) {
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_FIXED);
+    assert_eq!(pager.map_at(base, pages * PAGE_BYTES, access, flags).unwrap(), base);
+}
+
+/// A handler that touches a page which its own thread changes would wait for ever.
 #[test]
-fn handlers_of_signals_touch_pages_that_their_thread_discards() {
+fn handlers_of_signals_touch_pages_that_their_thread_changes() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: the handler only reads memory and counts.
     unsafe {
@@ -76,7 +82,7 @@ fn handlers_of_signals_touch_pages_that_their_thread_discards() {
     }
     for mode in modes() {
         let Some((pager, _)) = mode.start(1024, 2048) else { return };
-        let base = memory(&pager, DISCARDED).as_ptr() as usize;
+        let base = memory(&pager, CHANGED).as_ptr() as usize;
         READ_AT.store(base, Ordering::Relaxed);
         // SAFETY: takes nothing.
         let discarding = unsafe { libc::pthread_self() };
@@ -91,11 +97,12 @@ fn handlers_of_signals_touch_pages_that_their_thread_discards() {
             });
             let begin = READS.load(Ordering::Relaxed);
             while READS.load(Ordering::Relaxed) < begin + 300 {
-                fill(base, DISCARDED);
-                pager.discard(base, DISCARDED * PAGE_BYTES).unwrap();
-                let wrong = first_bytes(base, DISCARDED).position(|byte| byte != 0);
+                fill(base, CHANGED);
+                pager.discard(base, CHANGED * PAGE_BYTES).unwrap();
+                let wrong = first_bytes(base, CHANGED).position(|byte| byte != 0);
                 is_over.fetch_or(wrong.is_some(), Ordering::Relaxed);
                 assert_eq!(wrong, None, "{mode:?}: page");
+                map_again(&pager, base, CHANGED);
             }
             is_over.store(true, Ordering::Relaxed);
         });
@@ -118,9 +125,7 @@ fn pages_that_are_touched_while_they_are_mapped_anew_are_discarded() {
                 }
             });
             for round in 0..300 {
-                let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_FIXED);
-                let again = pager.map_at(base, PAGES * PAGE_BYTES, access, flags);
-                assert_eq!(again.unwrap(), base);
+                map_again(&pager, base, PAGES);
                 fill(base, PAGES);
                 pager.discard(base, PAGES * PAGE_BYTES).unwrap();
                 let wrong = first_bytes(base, PAGES).position(|byte| byte != 0);
