@@ -431,7 +431,7 @@ fn pages(address: u64, length: u64) -> core::ops::Range<u64> {
 }
 
 /// A range cut at page boundaries: addresses and lengths.
-fn in_pages(address: u64, length: usize) -> impl Iterator<Item = (u64, usize)> {
+pub(crate) fn in_pages(address: u64, length: usize) -> impl Iterator<Item = (u64, usize)> {
     let mut done = 0;
     core::iter::from_fn(move || {
         let at = address.wrapping_add(done as u64);

@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::beyond::Beyond;
 use super::named::{Named, NamedMappings};
 use super::ranges::Ranges;
 use super::resident;
 use super::saved::{Checked, require};
-use super::{Context, Errno, Result, number};
+use super::{Context, Errno, Result, UserMemory, number};
 use crate::space::{PAGE, Permissions, TOP};
 use crate::stack::STACK_TOP;
 
@@ -49,6 +50,12 @@ pub(super) struct Memory {
     mappings: Ranges,
     /// The parts of mappings that are only reserved: without memory, and no access is allowed.
     reserved: Ranges,
+    /// Of the reserved parts, those that are behind the end of a file.
+    #[serde(default)]
+    pub(super) beyond: Beyond,
+    /// What `mlock` keeps in memory.
+    #[serde(default)]
+    pub(super) locked: Ranges,
     /// The parts of mappings that come from files.
     #[serde(default)]
     pub(super) named: NamedMappings,
@@ -80,6 +87,8 @@ impl Memory {
             heap_end: heap,
             mappings: Ranges::default(),
             reserved: Ranges::default(),
+            beyond: Beyond::default(),
+            locked: Ranges::default(),
             named: NamedMappings::default(),
         }
     }
@@ -99,20 +108,25 @@ impl Memory {
             number::MLOCK2 => resident::lock(self, context, a2),
             number::MUNLOCK => resident::unlock(self, context),
             number::MLOCKALL => resident::lock_all(a0),
-            number::MUNLOCKALL => Ok(0),
+            number::MUNLOCKALL => {
+                self.locked = Ranges::default();
+                Ok(0)
+            }
             _ => return None,
         })
     }
 
     /// Checks what was read, of a machine with so many bytes of memory.
     pub(super) fn check(&self, memory_bytes: u64) -> Checked {
-        let Memory { heap_start, heap_end, mappings, reserved, named } = self;
+        let Memory { heap_start, heap_end, mappings, reserved, beyond, locked, named } = self;
         let is_below = *heap_end < MAPPINGS_BOTTOM || heap_start == heap_end && *heap_end <= TOP;
         require(heap_start <= heap_end && is_below, || {
             format!("memory.heap_end: no heap is from {heap_start:#x} to {heap_end:#x}")
         })?;
         mappings.check("memory.mappings", STACK_TOP)?;
         reserved.check("memory.reserved", STACK_TOP)?;
+        locked.check("memory.locked", STACK_TOP)?;
+        beyond.check(|start, end| end <= STACK_TOP && reserved.outside(start, end).is_empty())?;
         named.check("memory.named", STACK_TOP)?;
         let usable = mappings.iter().flat_map(|(start, end)| reserved.outside(start, end));
         let usable: u64 = usable.map(|(start, end)| end - start).sum();
@@ -147,10 +161,15 @@ impl Memory {
 
     /// Whether all of a range of pages is in use.
     pub(super) fn is_mapped(&self, start: u64, end: u64, context: &mut Context<'_>) -> bool {
+        self.mapped_end(start, end, context) == end
+    }
+
+    /// The first address of a range of pages that is not in use, or its end.
+    pub(super) fn mapped_end(&self, start: u64, end: u64, context: &Context<'_>) -> u64 {
         // Outside of mappings are programs, heaps and stacks.
         let rest = self.mappings.outside(start, end);
         let mut pages = rest.iter().flat_map(|&(from, to)| (from..to).step_by(PAGE as usize));
-        pages.all(|page| context.memory.permissions(page).is_some())
+        pages.find(|&page| context.memory.permissions(page).is_none()).unwrap_or(end)
     }
 
     /// Moves the end of the heap; returns the new end.
@@ -259,9 +278,39 @@ impl Memory {
             }
         }
         self.reserved.remove(start, end);
+        self.beyond.remove(start, end);
+        self.locked.remove(start, end);
         self.mappings.remove(start, end);
         self.named.remove(start, end);
         Ok(())
+    }
+
+    /// A mapped range of pages is behind the end of its file.
+    pub(super) fn hide(
+        &mut self,
+        (start, end): (u64, u64),
+        permissions: Permissions,
+        memory: &mut dyn UserMemory,
+    ) {
+        for (from, to) in self.reserved.outside(start, end) {
+            memory.unmap(from, to - from);
+            self.reserved.insert(from, to);
+        }
+        self.beyond.remove(start, end);
+        self.beyond.insert(start, end, permissions);
+    }
+
+    /// Gives memory that can be written to what was behind the end of its file in a range. `false` if there is not
+    /// enough.
+    pub(super) fn reveal(&mut self, start: u64, end: u64, memory: &mut dyn UserMemory) -> bool {
+        self.beyond.within(start, end).into_iter().all(|(from, to, _)| {
+            let fits = memory.map(from, to - from, Permissions::READ_WRITE);
+            if fits {
+                self.beyond.remove(from, to);
+                self.reserved.remove(from, to);
+            }
+            fits
+        })
     }
 
     /// A mapping comes from a file.
@@ -275,7 +324,8 @@ impl Memory {
         Ok(0)
     }
 
-    /// `mprotect`: what was reserved gets memory when it may be used.
+    /// `mprotect`: what was reserved gets memory when it may be used. As on Linux, what is before a hole has changed
+    /// when it fails for that.
     pub(super) fn protect(
         &mut self,
         address: u64,
@@ -284,21 +334,29 @@ impl Memory {
         context: &mut Context<'_>,
     ) -> Result {
         let (start, end) = page_range(address, length)?;
+        let end_asked = end;
+        let end = self.mapped_end(start, end, context);
         for (from, to) in self.reserved.outside(start, end) {
             if to - from > LARGEST || !context.memory.protect(from, to - from, permissions) {
                 return Err(Errno::NOMEM);
             }
         }
-        if permissions == Permissions::NONE {
-            return Ok(0);
-        }
-        for (from, to) in self.reserved.within(start, end) {
-            if !map(context, from, to, permissions) {
-                return Err(Errno::NOMEM);
+        let beyond = self.beyond.remove(start, end);
+        if permissions != Permissions::NONE {
+            for &(from, to, _) in &beyond {
+                self.reserved.remove(from, to);
             }
-            self.reserved.remove(from, to);
+            for (from, to) in self.reserved.within(start, end) {
+                if !map(context, from, to, permissions) {
+                    return Err(Errno::NOMEM);
+                }
+                self.reserved.remove(from, to);
+            }
         }
-        Ok(0)
+        for (from, to, _) in beyond {
+            self.hide((from, to), permissions, context.memory);
+        }
+        if end == end_asked { Ok(0) } else { Err(Errno::NOMEM) }
     }
 
     /// `mremap`: grows or shrinks a mapping, which may move.
@@ -312,17 +370,30 @@ impl Memory {
         let (start, end) = page_range(old, old_length)?;
         let length = length.checked_next_multiple_of(PAGE).filter(|&length| length > 0);
         let length = length.ok_or(Errno::INVAL)?;
-        if !self.mappings.outside(start, end).is_empty() {
+        if flags & FIXED != 0 {
+            let to = page_range(fixed, length)?.0;
+            if to < end && start < to + length {
+                return Err(Errno::INVAL);
+            }
+        }
+        if self.mappings.is_free(start, start + PAGE) {
             // Stacks and heaps stay as they are.
             let mut byte = [0];
             context.memory.read(start, &mut byte)?;
             return Err(Errno::NOMEM);
         }
+        let (kept, old_end) = (start + length.min(end - start), end);
         if flags & FIXED == 0 && length <= end - start {
-            self.clear(start + length, end, context)?;
+            self.clear(kept, end, context)?;
             return Ok(start);
         }
+        // As on Linux, what is too much goes before the rest moves.
+        let end = kept;
+        if !self.mappings.outside(start, end).is_empty() {
+            return Err(Errno::FAULT);
+        }
         let permissions = self.same_permissions(start, end, context).ok_or(Errno::FAULT)?;
+        self.clear(end, old_end, context)?;
         if permissions == Permissions::NONE && self.reserved.count() >= MOST_RESERVED {
             return Err(Errno::NOMEM);
         }
@@ -331,25 +402,37 @@ impl Memory {
             && flags & FIXED == 0
             && self.mappings.is_free(end, new_end)
         {
-            return self.extend((end, new_end), permissions, context).map(|()| start);
+            let is_beyond = self.beyond.at(end - PAGE).is_some();
+            self.extend((end, new_end), permissions, context)?;
+            if is_beyond {
+                self.hide((end, new_end), permissions, context.memory);
+            }
+            return Ok(start);
         }
         if flags & MAY_MOVE == 0 {
             return Err(Errno::NOMEM);
         }
         let to = match flags & FIXED {
             0 => self.place(0, length, 0)?,
-            _ => page_range(fixed, length)?.0,
+            _ => fixed,
         };
-        if to < end && start < to + length {
-            return Err(Errno::INVAL);
-        }
         self.clear(to, to + length, context)?;
+        if !self.locked.is_free(start, end) {
+            self.locked.insert(to, to + length);
+        }
+        let beyond = self.beyond.within(start, end);
         if self.reserved.outside(start, end).is_empty() {
             self.extend((to, to + length), Permissions::NONE, context)?;
         } else {
             self.extend((to, to + length), Permissions::READ_WRITE, context)?;
-            self.copy(start, to, length.min(end - start), context)?;
+            self.copy(start, to, end - start, context)?;
             self.protect(to, length, permissions, context)?;
+        }
+        for (from, until, permissions) in beyond {
+            // What a mapping grows by is behind the end of its file, too.
+            let until = if until == end { start + length } else { until };
+            let moved = (to + (from - start), to + (until - start));
+            self.hide(moved, permissions, context.memory);
         }
         self.clear(start, end, context)?;
         Ok(to)
@@ -358,12 +441,16 @@ impl Memory {
     /// The permissions that all of a range has: calls on parts of several mappings fail as on Linux.
     fn same_permissions(&self, start: u64, end: u64, context: &Context<'_>) -> Option<Permissions> {
         let usable = self.reserved.outside(start, end);
-        let Some(&(first, _)) = usable.first() else { return Some(Permissions::NONE) };
-        let permissions = context.memory.permissions(first)?;
-        let is_whole = usable == [(start, end)] || permissions == Permissions::NONE;
-        let mut pages = usable.iter().flat_map(|&(from, to)| (from..to).step_by(PAGE as usize));
-        let is_same = pages.all(|page| context.memory.permissions(page) == Some(permissions));
-        (is_whole && is_same).then_some(permissions)
+        let pages = usable.iter().flat_map(|&(from, to)| (from..to).step_by(PAGE as usize));
+        let pages = pages.map(|page| context.memory.permissions(page));
+        let beyond = self.beyond.within(start, end);
+        let beyond_bytes: u64 = beyond.iter().map(|(from, to, _)| to - from).sum();
+        let reserved = self.reserved.within(start, end);
+        let reserved_bytes: u64 = reserved.iter().map(|(from, to)| to - from).sum();
+        let rest = (reserved_bytes > beyond_bytes).then_some(Some(Permissions::NONE));
+        let mut all = pages.chain(beyond.iter().map(|part| Some(part.2))).chain(rest);
+        let first = all.next()??;
+        all.all(|permissions| permissions == Some(first)).then_some(first)
     }
 
     /// Maps a free range.
@@ -404,10 +491,42 @@ impl Memory {
                 Some(permissions) if writes && permissions.write => {}
                 Some(permissions) if !writes && permissions.read => {}
                 None if !self.is_reserved(page) => return Err(Errno::NOMEM),
+                _ if self
+                    .beyond
+                    .at(page)
+                    .is_some_and(|it| if writes { it.write } else { it.read }) =>
+                {
+                    return Err(Errno::FAULT);
+                }
                 _ => return Err(Errno::INVAL),
             }
         }
         Ok(0)
+    }
+
+    /// Advice that takes the contents of pages away: not of some parts of the range, which are `spared`, and not of
+    /// those that are locked, unless it says so.
+    pub(super) fn discard(
+        &self,
+        (start, end): (u64, u64),
+        spared: &[(u64, u64)],
+        advice: u64,
+        context: &mut Context<'_>,
+    ) -> Result {
+        if advice != MADV_DONTNEED_LOCKED && !self.locked.is_free(start, end) {
+            return Err(Errno::INVAL);
+        }
+        let mut at = start;
+        for &(spared, behind) in spared.iter().chain([&(end, end)]) {
+            for (from, to) in self.reserved.outside(at, spared) {
+                if to - from > LARGEST {
+                    return Err(Errno::NOMEM);
+                }
+                context.memory.discard(from, to - from);
+            }
+            at = behind;
+        }
+        if self.is_mapped(start, end, context) { Ok(0) } else { Err(Errno::NOMEM) }
     }
 
     fn madvise(&mut self, context: &mut Context<'_>) -> Result {
@@ -425,12 +544,7 @@ impl Memory {
             return self.populate((start, end), advice == MADV_POPULATE_WRITE, context);
         }
         if discards(advice) {
-            for (from, to) in self.reserved.outside(start, end) {
-                if to - from > LARGEST {
-                    return Err(Errno::NOMEM);
-                }
-                context.memory.discard(from, to - from);
-            }
+            return self.discard((start, end), &[], advice, context);
         }
         if self.is_mapped(start, end, context) { Ok(0) } else { Err(Errno::NOMEM) }
     }

@@ -12,6 +12,7 @@
 //! A driver may have calls of its own: it looks at `a7` before it calls the kernel, and gets
 //! addresses for the mappings of such calls from [`Kernel::reserve`].
 
+mod beyond;
 mod errno;
 mod files;
 mod futex;
@@ -50,6 +51,7 @@ pub use waiting::{Caused, Interrupted};
 
 use crate::hart::{Hart, abi};
 use crate::names;
+use crate::space::in_pages;
 use files::{Files, Held};
 use futex::Futexes;
 use limits::Limits;
@@ -336,7 +338,7 @@ impl Kernel {
             return Some(result);
         }
         let result = self.memory.call(number, context)?;
-        if result.is_ok() {
+        if result.is_ok() || (number, result) == (number::MPROTECT, Err(Errno::NOMEM)) {
             self.after_memory_call(number, context);
         }
         Some(result)
@@ -388,6 +390,33 @@ impl Context<'_> {
     /// The six arguments.
     fn args(&self) -> [u64; 6] {
         core::array::from_fn(|index| self.state.x[abi::A0 + index])
+    }
+
+    /// Copies user memory up to the first page that cannot be read. Returns how many bytes these are; that there are
+    /// none is an error.
+    fn read_some(&mut self, address: u64, bytes: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        for (at, length) in in_pages(address, bytes.len()) {
+            match self.memory.read(at, &mut bytes[done..done + length]) {
+                Err(fault) if done == 0 => return Err(fault.into()),
+                Err(_) => break,
+                Ok(()) => done += length,
+            }
+        }
+        Ok(done)
+    }
+
+    /// The same the other way.
+    fn write_some(&mut self, address: u64, bytes: &[u8]) -> Result<usize> {
+        let mut done = 0;
+        for (at, length) in in_pages(address, bytes.len()) {
+            match self.memory.write(at, &bytes[done..done + length]) {
+                Err(fault) if done == 0 => return Err(fault.into()),
+                Err(_) => break,
+                Ok(()) => done += length,
+            }
+        }
+        Ok(done)
     }
 
     fn read_u32(&mut self, address: u64) -> Result<u32> {

@@ -2,7 +2,7 @@
 
 use super::memory::{Memory, page_range};
 use super::{Context, Errno, Result};
-use crate::space::PAGE;
+use crate::space::{PAGE, Permissions};
 
 /// Pages that `mincore` tells of at a time.
 const PIECE_PAGES: u64 = 1 << 16;
@@ -19,19 +19,27 @@ fn named(context: &Context<'_>) -> Result<Option<(u64, u64)>> {
 }
 
 /// `mlock` and `mlock2`.
-pub(super) fn lock(memory: &Memory, context: &mut Context<'_>, flags: u64) -> Result {
+pub(super) fn lock(memory: &mut Memory, context: &mut Context<'_>, flags: u64) -> Result {
     const ON_FAULT: u64 = 1;
     if flags & !ON_FAULT != 0 {
         return Err(Errno::INVAL);
     }
     let Some((start, end)) = named(context)? else { return Ok(0) };
     // What nobody may use cannot be brought into memory.
-    let is_usable = flags & ON_FAULT != 0 || !memory.has_reserved(start, end);
+    // What is before a hole is locked, even if the call fails.
+    let hole = memory.mapped_end(start, end, context);
+    if start < hole {
+        memory.locked.insert(start, hole);
+    }
+    let may_use = |page| context.memory.permissions(page) != Some(Permissions::NONE);
+    let is_usable = flags & ON_FAULT != 0
+        || !memory.has_reserved(start, end) && (start..end).step_by(PAGE as usize).all(may_use);
     if is_usable && memory.is_mapped(start, end, context) { Ok(0) } else { Err(Errno::NOMEM) }
 }
 
-pub(super) fn unlock(memory: &Memory, context: &mut Context<'_>) -> Result {
+pub(super) fn unlock(memory: &mut Memory, context: &mut Context<'_>) -> Result {
     let Some((start, end)) = named(context)? else { return Ok(0) };
+    memory.locked.remove(start, memory.mapped_end(start, end, context));
     if memory.is_mapped(start, end, context) { Ok(0) } else { Err(Errno::NOMEM) }
 }
 

@@ -137,8 +137,10 @@ fn write_back(region: &Region, files: &mut Files, memory: &mut dyn UserMemory) -
         return Ok(());
     }
     let Some(size) = files.mapped_size(region.file)? else { return Ok(()) };
-    // Bytes behind the end of the file are not written.
+    // Bytes behind the end of the file are not written, nor pages that were there when it was last looked at.
     let end = region.end.min(region.start.saturating_add(size.saturating_sub(region.offset)));
+    let mut pages = (region.start & !(PAGE - 1)..end).step_by(PAGE as usize);
+    let end = pages.find(|&page| memory.permissions(page).is_none()).unwrap_or(end);
     let mut at = region.start;
     while at < end {
         let mut ours = vec![0; (end - at).min(CHUNK) as usize];
@@ -197,7 +199,8 @@ impl Kernel {
     pub(super) fn map_file(&mut self, context: &mut Context<'_>) -> Result {
         const KIND: u64 = 3;
         const WRITE: u64 = 2;
-        let [_, length, protection, flags, descriptor, offset] = context.args();
+        const FIXED: u64 = 0x10;
+        let [start, length, protection, flags, descriptor, offset] = context.args();
         if flags & KIND == 0 {
             return Err(Errno::INVAL);
         }
@@ -208,8 +211,12 @@ impl Kernel {
             return Err(Errno::NOMEM);
         }
         let shown = self.shared.showing(mapped.inode, offset, offset.saturating_add(pages));
-        let is_written = |region: &Region| region.permissions.write || protection & WRITE != 0;
-        if is_shared && shown.iter().any(is_written) {
+        let is_written = |region: &&Region| region.permissions.write || protection & WRITE != 0;
+        // One that is replaced is no other one.
+        let (from, to) =
+            if flags & FIXED == 0 { (0, 0) } else { (start, start.saturating_add(pages)) };
+        let stays = |region: &&Region| region.start < from || region.end > to;
+        if is_shared && shown.iter().filter(stays).any(|region| is_written(&region)) {
             let again = "a second shared mapping of a part of a file that is written is not implemented: ENODEV";
             context.host.warn(&format!("mmap(): {again}"));
             return Err(Errno::NODEV);
@@ -228,8 +235,11 @@ impl Kernel {
             permissions: Permissions::READ_WRITE,
             may_write: mapped.may_write,
         };
-        fill(&region, &mut self.files, context.memory, true)?;
+        let filled = fill(&region, &mut self.files, context.memory, true)?;
         let permissions = memory::permissions(protection);
+        if filled < region.end {
+            self.memory.hide((filled, region.end), permissions, context.memory);
+        }
         if protection & WRITE == 0 {
             self.memory.protect(start, pages, permissions, context)?;
         }
@@ -280,10 +290,11 @@ impl Kernel {
             number::MUNMAP | number::MPROTECT if start % PAGE == 0 => {}
             number::MMAP => return self.leave_mappings(context).err().map(Err),
             // Pages that are discarded are read from the file again, which changes nothing.
-            number::MADVISE
-                if memory::discards(last) && !self.shared.within(start, end).is_empty() =>
-            {
-                return Some(Ok(0));
+            number::MADVISE if memory::discards(last) && start % PAGE == 0 => {
+                let parts = self.shared.within(start, end);
+                let parts: Vec<_> = parts.iter().map(|part| (part.start, part.end)).collect();
+                let is_any = !parts.is_empty();
+                return is_any.then(|| self.memory.discard((start, end), &parts, last, context));
             }
             number::MREMAP => {
                 let written = self.write_back_target(context);
@@ -330,6 +341,7 @@ impl Kernel {
             number::MREMAP => self.remove_target(context),
             number::MPROTECT => {
                 let permissions = memory::permissions(last);
+                let end = self.memory.mapped_end(start, end, context);
                 let changed = self.shared.remove(start, end);
                 self.shared.add(changed.into_iter().map(|region| Region { permissions, ..region }));
             }
@@ -372,6 +384,9 @@ impl Kernel {
         }
         let end = start.checked_add(length).and_then(|end| end.checked_next_multiple_of(PAGE));
         let end = end.ok_or(Errno::NOMEM)?;
+        if flags & INVALIDATE != 0 && !self.memory.locked.is_free(start, end) {
+            return Err(Errno::BUSY);
+        }
         for region in self.shared.within(start, end) {
             write_back(&region, &mut self.files, context.memory)?;
         }
@@ -428,7 +443,13 @@ impl Kernel {
         let pages = Permissions::READ_WRITE;
         let moved = Region { start: to, end: to + length, permissions: pages, ..region };
         self.memory.protect(to, length, pages, context)?;
-        fill(&moved, &mut self.files, context.memory, false)?;
+        if !self.memory.reveal(to, moved.end, context.memory) {
+            return Err(Errno::NOMEM);
+        }
+        let filled = fill(&moved, &mut self.files, context.memory, false)?;
+        if filled < moved.end {
+            self.memory.hide((filled, moved.end), pages, context.memory);
+        }
         self.memory.protect(to, length, region.permissions, context)?;
         self.shared.add([Region { permissions: region.permissions, ..moved }]);
         Ok(to)
@@ -444,13 +465,43 @@ impl Kernel {
 
     /// A call has written a part of an open file, or cut it: mappings show that.
     pub(super) fn after_write(&mut self, context: &mut Context<'_>, place: &Place) -> Result<()> {
+        for region in self.shared.showing(place.inode, 0, u64::MAX) {
+            self.fit(&region, context.memory)?;
+        }
         for region in self.shared.showing(place.inode, place.from, place.to) {
-            let end = fill(&region, &mut self.files, context.memory, false)?;
-            if end < region.end {
-                context.memory.discard(end, region.end - end);
-            }
+            fill(&region, &mut self.files, context.memory, false)?;
         }
         Ok(())
+    }
+
+    /// The file of a mapping has another length, perhaps. Returns whether there are pages now that were behind its end.
+    fn fit(&mut self, region: &Region, memory: &mut dyn UserMemory) -> Result<bool> {
+        let size = self.files.mapped_size(region.file)?.unwrap_or(0);
+        let pages = size.saturating_sub(region.offset).next_multiple_of(PAGE);
+        let end = region.start.saturating_add(pages).min(region.end);
+        let beyond = self.memory.beyond.within(region.start, region.end);
+        let before = beyond.first().map_or(region.end, |part| part.0);
+        if end < before {
+            self.memory.hide((end, region.end), region.permissions, memory);
+        }
+        if end <= before {
+            return Ok(false);
+        }
+        if !self.memory.reveal(before, end, memory) {
+            return Err(Errno::NOMEM);
+        }
+        let fresh = Region { permissions: Permissions::READ_WRITE, ..region.part(before, end) };
+        fill(&fresh, &mut self.files, memory, true)?;
+        memory.protect(before, end - before, region.permissions);
+        Ok(true)
+    }
+
+    /// Whether an address is behind the end of a file no more, which somebody else has made longer.
+    pub(super) fn has_grown(&mut self, address: u64, memory: &mut dyn UserMemory) -> bool {
+        let all = self.shared.regions.iter().copied();
+        let region = all.into_iter().find(|region| region.overlaps(address, address + 1));
+        region.is_some_and(|region| self.fit(&region, memory) == Ok(true))
+            && self.memory.beyond.at(address).is_none()
     }
 
     pub(super) fn has_shared(&self) -> bool {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::signals::{Info, Sent, Source, To};
 use super::{Context, Effect, Errno, Host, Kernel, Result, UserMemory, misc, number};
 use crate::hart::{Hart, abi};
-use crate::space::{Cause, Fault, Permissions};
+use crate::space::{Cause, Fault, Permissions, Wanted};
 
 /// Length of the instruction that makes a call: `ecall` has no short form.
 pub(super) const ECALL_BYTES: u64 = 4;
@@ -234,7 +234,17 @@ impl Kernel {
             Caused::Illegal => (SIGILL, 1, state.pc),
             Caused::Breakpoint => (SIGTRAP, 1, state.pc),
             Caused::Fault(fault) => {
+                let beyond = self.memory.beyond.at(fault.address);
+                if beyond.is_some() && self.has_grown(fault.address, memory) {
+                    return true;
+                }
+                let is_beyond = beyond.is_some_and(|permissions| match fault.wanted {
+                    Wanted::Read => permissions.read,
+                    Wanted::Write => permissions.write,
+                    Wanted::Execute => permissions.execute,
+                });
                 let (signal, code) = match fault.cause {
+                    Cause::Unmapped if is_beyond => (SIGBUS, 2),
                     Cause::Unmapped if self.memory.is_reserved(fault.address) => (SIGSEGV, 2),
                     Cause::Unmapped => (SIGSEGV, 1),
                     Cause::Forbidden => (SIGSEGV, 2),

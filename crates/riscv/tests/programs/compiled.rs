@@ -9,7 +9,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::support::qemu::{QEMU, Shown, by_qemu, by_us, by_us_in, have};
+use crate::support::qemu::{QEMU, Shown, by_linux, by_qemu, by_us, by_us_in, have};
 
 pub const GCC: &str = "riscv64-linux-gnu-gcc";
 
@@ -129,6 +129,11 @@ fn pipes_take_all_pieces_of_a_write_as_in_qemu() {
 }
 
 #[test]
+fn controls_of_descriptors_and_addresses_of_nobody_are_as_in_qemu() {
+    prints_the_same("controls", &[]);
+}
+
+#[test]
 fn what_epoll_watches_lasts_as_long_as_its_open_file() {
     prints_the_same("interests", &[]);
 }
@@ -244,16 +249,15 @@ fn modes() {
     prints_the_same("modes", &[]);
 }
 
-/// Random calls on names and open files, each sequence from its seed.
-#[test]
-fn random_files() {
-    const SEEDS: u32 = 60;
+/// Random calls, each sequence from its seed, of the numbers from 0 on: a program prints what each gives. `theirs` runs
+/// it as it should be.
+fn random_calls_are_the_same(name: &str, seeds: u32, theirs: impl Fn(&str) -> Shown) {
     let folder = TempDir::new().expect("there is room for temporary files");
     for (command, flags) in compilers().into_iter().take(1) {
-        let program = compile(folder.path(), &command, &flags, "random_files");
-        for seed in 0..SEEDS {
+        let program = compile(folder.path(), &command, &flags, name);
+        for seed in 0..seeds {
             let seed = seed.to_string();
-            let (theirs, ours) = (by_qemu(&program, &[&seed]), by_us(&program, &[&seed]));
+            let (theirs, ours) = (theirs(&seed), by_us(&program, &[&seed]));
             let [theirs, ours] = [theirs, ours].map(|shown| {
                 let text = String::from_utf8_lossy(&shown.stdout).into_owned();
                 text.lines().map(str::to_owned).collect::<Vec<_>>()
@@ -266,6 +270,36 @@ fn random_files() {
             assert_eq!(theirs.len(), ours.len());
         }
     }
+}
+
+/// The same, beside QEMU.
+fn calls_are_those_of_qemu(name: &str, seeds: u32) {
+    let folder = TempDir::new().expect("there is room for temporary files");
+    for (command, flags) in compilers().into_iter().take(1) {
+        let program = compile(folder.path(), &command, &flags, name);
+        random_calls_are_the_same(name, seeds, |seed| by_qemu(&program, &[seed]));
+    }
+}
+
+#[test]
+fn random_files() {
+    calls_are_those_of_qemu("random_files", 60);
+}
+
+#[test]
+fn random_calls_on_what_programs_wait_for_are_the_same() {
+    calls_are_those_of_qemu("random_waits", 40);
+}
+
+/// QEMU differs from Linux in some of these calls, so the program runs on the host, too.
+#[test]
+fn random_calls_on_mapped_files_are_the_same() {
+    if !have(&["cc"]) {
+        return;
+    }
+    let folder = TempDir::new().expect("there is room for temporary files");
+    let program = compile(folder.path(), "cc", &["-O1"], "random_maps");
+    random_calls_are_the_same("random_maps", 40, |seed| by_linux(&program, &[seed]));
 }
 
 #[test]

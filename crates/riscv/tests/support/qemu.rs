@@ -39,11 +39,20 @@ pub const LIBRARIES: &str = "/usr/riscv64-linux-gnu";
 
 /// Runs a program file in QEMU.
 pub fn by_qemu(program: &Path, args: &[&str]) -> Shown {
-    let folder = TempDir::new().expect("there is room for temporary files");
     let mut command = Command::new(QEMU);
-    let output = command.current_dir(folder.path()).args(["-L", LIBRARIES]).arg(program).args(args);
-    let output = output.output();
-    let output = output.expect("QEMU starts");
+    command.args(["-L", LIBRARIES]).arg(program);
+    shown(command, args)
+}
+
+/// Runs a program file of the host.
+pub fn by_linux(program: &Path, args: &[&str]) -> Shown {
+    shown(Command::new(program), args)
+}
+
+fn shown(mut command: Command, args: &[&str]) -> Shown {
+    let folder = TempDir::new().expect("there is room for temporary files");
+    let output = command.current_dir(folder.path()).args(args).output();
+    let output = output.expect("the program starts");
     let status = output.status;
     let killed = status.signal().map(|signal| 128 + signal);
     Shown { status: status.code().or(killed).unwrap_or(-1), stdout: output.stdout }

@@ -105,8 +105,18 @@ fn a_field_out_of_bounds_is_named() {
         json!({"kind": "Device", "size": 0, "inode": 1, "permissions": 0o600, "links": 1}),
     );
     let file = |open: Value| json!({"open": open, "flags": 2, "status": file});
-    let interest = |file| json!({"descriptor": 4, "file": file, "events": 1, "data": 0, "seen": 0});
-    let own = |file| json!({"Epoll": [interest(file)]});
+    let interest = |file, turn: Option<u64>| {
+        let mut interest = json!({"descriptor": 4, "file": file, "events": 1, "data": 0});
+        interest["number"] = json!(0);
+        interest["turn"] = json!(turn);
+        interest
+    };
+    let own = |file| json!({"Epoll": [interest(file, None)]});
+    let readable = json!({"read": true, "write": false, "execute": false});
+    let piped = |pages: Value, resized: Value| {
+        let pipe = json!({"bytes": [1, 2, 3], "pages": pages, "resized": resized, "fifo": null});
+        json!({"1": pipe})
+    };
     let alarm = json!({"due_ns": null, "period_ns": 0});
     let timer = |id: u32, signal: u64| {
         let notice = json!({"Signal": {"signal": signal, "value": 0, "thread": null}});
@@ -237,9 +247,35 @@ fn a_field_out_of_bounds_is_named() {
         ),
         (
             "nodes/0/kernel/files/table/files/1",
-            file(json!({"Epoll": [interest(0), interest(0)]})),
+            file(json!({"Epoll": [interest(0, None), interest(0, None)]})),
             "kernel.files.table.files.1.open",
         ),
+        (
+            "nodes/0/kernel/files/table/files/1",
+            file(json!({"Epoll": [interest(2, Some(u64::MAX))]})),
+            "kernel.files.table.files.1.open.4",
+        ),
+        (
+            "nodes/0/kernel/files/table/pipes",
+            piped(json!([{"begin": 0, "end": 2}]), json!(null)),
+            "kernel.files.table.pipes.1.pages",
+        ),
+        (
+            "nodes/0/kernel/files/table/pipes",
+            piped(json!([{"begin": 4095, "end": 4098}]), json!(null)),
+            "kernel.files.table.pipes.1.pages",
+        ),
+        (
+            "nodes/0/kernel/files/table/pipes",
+            piped(json!([{"begin": 0, "end": 3}]), json!(5000)),
+            "kernel.files.table.pipes.1.resized",
+        ),
+        (
+            "nodes/0/kernel/memory/beyond/by_start",
+            json!({"4096": {"end": 8192, "permissions": readable}}),
+            "kernel.memory.beyond",
+        ),
+        ("nodes/0/kernel/memory/locked/taken", json!({"4096": 8191}), "kernel.memory.locked.taken"),
         (
             "nodes/0/kernel/files/table/files/1",
             file(json!({"Pipe": 99})),

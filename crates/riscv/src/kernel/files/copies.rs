@@ -272,8 +272,8 @@ impl Files {
             return if has_writers { Err(context.would_block(waits)) } else { Ok(0) };
         }
         let count = self.put_some(context, to.file, &bytes, at)?;
-        if takes {
-            self.table.pipe(pipe)?.remove(count);
+        if takes && self.table.pipe(pipe)?.remove(count) {
+            self.note_pipe(pipe, Way::Write, 0);
         }
         context.has_changed = true;
         if let Some(at) = at {

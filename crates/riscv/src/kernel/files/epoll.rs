@@ -1,5 +1,6 @@
 //! `epoll`: descriptors that are watched over many calls.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -33,13 +34,19 @@ pub(super) struct Interest {
     pub file: u32,
     events: u32,
     data: u64,
-    /// Events that were reported and are still there, of an interest in changes.
-    seen: u32,
+    /// Its place in the row of those at which the next call looks, smaller than that of the next one; `None` if it is
+    /// not in the row, as nothing has happened to its file since it was reported.
+    turn: Option<u64>,
+    /// Larger than that of every interest that was there before it.
+    number: u64,
 }
 
 /// Interests in the order of their descriptors and files.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Interests(Vec<Interest>);
+
+/// Places in a row, and numbers of interests, are below; a program takes longer than a life to get there.
+const LAST: u64 = 1 << 62;
 
 impl Interests {
     /// Checks what was read: `can_be_watched` says so of the number of an open file.
@@ -51,8 +58,45 @@ impl Interests {
             require(can_be_watched(interest.file), || {
                 let Interest { descriptor, file, .. } = interest;
                 format!("open.{descriptor}.file: {file} cannot be watched")
+            })?;
+            require(interest.turn.unwrap_or(0).max(interest.number) < LAST, || {
+                format!("open.{}: its turn and number must be below {LAST}", interest.descriptor)
             })
         })
+    }
+
+    /// The place behind all in the row.
+    fn next_turn(&self) -> u64 {
+        self.0.iter().filter_map(|interest| interest.turn).max().map_or(0, |last| last + 1)
+    }
+
+    /// The number of a new interest.
+    fn next_number(&self) -> u64 {
+        self.0.iter().map(|interest| interest.number).max().map_or(0, |last| last + 1)
+    }
+
+    /// The interests in the row, in their order there.
+    fn row(&self) -> Vec<usize> {
+        let mut row: Vec<usize> =
+            (0..self.0.len()).filter(|&at| self.0[at].turn.is_some()).collect();
+        row.sort_by_key(|&at| self.0[at].turn);
+        row
+    }
+
+    /// Puts interests into the row to whose files something has happened: one of these events, or anything if they are
+    /// 0. As on Linux, the last that was added is the first. Returns whether there are any.
+    fn note(&mut self, files: &Level, events: u32) -> bool {
+        let is_noted = |interest: &&mut Interest| {
+            let is_awaited = events == 0 || interest.events & events != 0;
+            files.contains(&interest.file) && interest.is_enabled() && is_awaited
+        };
+        let first = self.next_turn();
+        let mut noted: Vec<&mut Interest> = self.0.iter_mut().filter(is_noted).collect();
+        noted.sort_by_key(|interest| Reverse(interest.number));
+        for (turn, interest) in (first..).zip(&mut noted) {
+            interest.turn.get_or_insert(turn);
+        }
+        !noted.is_empty()
     }
 
     /// The place of an interest, or the one that it would have.
@@ -73,6 +117,16 @@ impl Interests {
 impl Interest {
     const fn key(&self) -> (u32, u32) {
         (self.descriptor, self.file)
+    }
+
+    /// Whether it has not been reported as the only time.
+    const fn is_enabled(&self) -> bool {
+        self.events & !NO_EVENTS != 0
+    }
+
+    /// Whether it is one in changes.
+    const fn is_edge(&self) -> bool {
+        self.events & EDGE != 0
     }
 }
 
@@ -130,61 +184,105 @@ impl Files {
             file,
             events: events | ERR | HUP,
             data,
-            seen: 0,
+            turn: None,
+            number: 0,
         });
+        let number = self.interests(epoll)?.next_number();
         let Interests(interests) = self.interests(epoll)?;
         match (operation, place, interest) {
             (ADD, Ok(_), _) => return Err(Errno::EXIST),
-            (ADD, Err(at), Some(interest)) => interests.insert(at, interest),
+            (ADD, Err(at), Some(interest)) => interests.insert(at, Interest { number, ..interest }),
             (REMOVE | CHANGE, Err(_), _) => return Err(Errno::NOENT),
             (CHANGE, Ok(at), _) if is_exclusive(interests[at].events) => return Err(Errno::INVAL),
-            (CHANGE, Ok(at), Some(interest)) => interests[at] = interest,
+            (CHANGE, Ok(at), Some(interest)) => {
+                let Interest { turn, number, .. } = interests[at];
+                interests[at] = Interest { turn, number, ..interest };
+            }
             (REMOVE, Ok(at), _) => drop(interests.remove(at)),
             _ => return Err(Errno::INVAL),
+        }
+        if operation != REMOVE {
+            self.begin_watching(epoll, (descriptor as u32, file))?;
         }
         context.has_changed = true;
         Ok(0)
     }
 
-    /// Up to `most` events of an open file of `epoll`: events and data. Notes them as reported.
-    fn take_events(&mut self, epoll: u32, most: usize) -> Result<Vec<(u32, u64)>> {
-        let mut found = Vec::new();
-        let mut known = Known::new();
+    /// An interest that is new, or has changed, is in the row if its file has an event.
+    fn begin_watching(&mut self, epoll: u32, key: (u32, u32)) -> Result<()> {
+        let interests = self.interests(epoll)?;
+        let Ok(at) = interests.place(key) else { return Ok(()) };
+        let (interest, turn) = (interests.0[at], interests.next_turn());
+        if interest.turn.is_none() && self.events_of(&interest, &mut Known::new())? != 0 {
+            self.interests(epoll)?.0[at].turn = Some(turn);
+            self.note_change(epoll, IN);
+        }
+        Ok(())
+    }
+
+    /// Puts those behind the row that have events and are interested in more than changes: nobody has noted these.
+    fn complete_row(&mut self, epoll: u32, known: &mut Known) -> Result<()> {
+        let mut turn = self.interests(epoll)?.next_turn();
         for at in 0..self.interests(epoll)?.0.len() {
+            let interest = self.interests(epoll)?.0[at];
+            let is_missing = interest.turn.is_none() && !interest.is_edge();
+            if is_missing && self.events_of(&interest, known)? != 0 {
+                self.interests(epoll)?.0[at].turn = Some(turn);
+                turn += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Up to `most` events of an open file of `epoll`: events and data. As on Linux, interests that were reported and
+    /// may be so again go to the end of the row.
+    fn take_events(&mut self, epoll: u32, most: usize) -> Result<Vec<(u32, u64)>> {
+        let (mut found, mut again) = (Vec::new(), Vec::new());
+        let mut known = Known::new();
+        self.complete_row(epoll, &mut known)?;
+        for at in self.interests(epoll)?.row() {
+            if found.len() == most {
+                break;
+            }
             let mut interest = self.interests(epoll)?.0[at];
-            let (ready, fresh) = self.events_of(&interest, &mut known)?;
-            interest.seen &= ready;
-            if fresh != 0 && found.len() < most {
+            let ready = self.events_of(&interest, &mut known)?;
+            interest.turn = None;
+            if ready != 0 {
                 found.push((ready, interest.data));
-                interest.seen = ready;
                 if interest.events & ONE_SHOT != 0 {
                     interest.events &= NO_EVENTS;
+                } else if !interest.is_edge() {
+                    again.push(at);
                 }
             }
             self.interests(epoll)?.0[at] = interest;
         }
+        let interests = self.interests(epoll)?;
+        for (turn, at) in (interests.next_turn()..).zip(again) {
+            interests.0[at].turn = Some(turn);
+        }
         Ok(found)
     }
 
-    /// Events of an interest that are there, and those that are to be reported.
-    fn events_of(&mut self, interest: &Interest, known: &mut Known) -> Result<(u32, u32)> {
-        let ready = self.ready_within(interest.file, known)? & interest.events;
-        let is_edge = interest.events & EDGE != 0;
-        Ok((ready, if is_edge { ready & !interest.seen } else { ready }))
+    /// Events of an interest that are there.
+    fn events_of(&mut self, interest: &Interest, known: &mut Known) -> Result<u32> {
+        Ok(self.ready_within(interest.file, known)? & interest.events)
     }
 
-    /// Whether an `epoll` has an event.
+    /// Whether an `epoll` has an event. As on Linux, those before the first that has one leave the row.
     pub(super) fn has_events(&mut self, epoll: u32, known: &mut Known) -> Result<bool> {
         if let Some(&answer) = known.get(&epoll) {
             return Ok(answer);
         }
+        self.complete_row(epoll, known)?;
         let mut answer = false;
-        for at in 0..self.interests(epoll)?.0.len() {
+        for at in self.interests(epoll)?.row() {
             let interest = self.interests(epoll)?.0[at];
-            if self.events_of(&interest, known)?.1 != 0 {
+            if self.events_of(&interest, known)? != 0 {
                 answer = true;
                 break;
             }
+            self.interests(epoll)?.0[at].turn = None;
         }
         known.insert(epoll, answer);
         Ok(answer)
@@ -213,16 +311,13 @@ impl Files {
         }
     }
 
-    /// Something was written or read: interests in changes report it again, also those in an `epoll` that watches it.
-    pub(super) fn note_change(&mut self, changed: u32) {
+    /// One of these events has happened to a file, or anything if they are 0: interests in it look at it, and those in
+    /// an `epoll` that has one.
+    pub(super) fn note_change(&mut self, changed: u32, mut events: u32) {
         let mut level = Level::from([changed]);
         while !level.is_empty() {
-            self.table.for_each_epoll(|interests| {
-                for interest in interests.0.iter_mut().filter(|one| level.contains(&one.file)) {
-                    interest.seen = 0;
-                }
-            });
-            level = self.table.watching(&level);
+            level = self.table.note_interests(&level, events);
+            events = IN;
         }
     }
 }
@@ -234,6 +329,19 @@ type Level = BTreeSet<u32>;
 pub(super) type Known = BTreeMap<u32, bool>;
 
 impl Table {
+    /// Has interests in these files look at them; returns the numbers of their `epoll`.
+    fn note_interests(&mut self, files: &Level, events: u32) -> Level {
+        let mut noted = Level::new();
+        for (&number, file) in self.files_with_numbers() {
+            if let Open::Epoll(interests) = &mut file.open
+                && interests.note(files, events)
+            {
+                noted.insert(number);
+            }
+        }
+        noted
+    }
+
     /// How many levels of `epoll` are below an open file; `None` if there are too many, as in a ring.
     pub(super) fn epoll_depth(&self, file: u32) -> Option<usize> {
         let depth = self.levels(file, Table::below).count() - 1;

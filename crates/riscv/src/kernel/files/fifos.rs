@@ -46,16 +46,17 @@ impl Fifo {
 }
 
 impl Files {
-    /// `mknodat`: regular files and FIFOs.
+    /// `mknodat`: regular files, FIFOs and sockets.
     pub(super) fn make_node(&mut self, context: &mut Context<'_>, process: &Process<'_>) -> Result {
         const KIND: u64 = 0o170_000;
         const REGULAR: u64 = 0o100_000;
         const FIFO: u64 = 0o010_000;
-        const OTHERS: [u64; 4] = [0o020_000, 0o040_000, 0o060_000, 0o140_000];
+        const SOCKET: u64 = 0o140_000;
+        const OTHERS: [u64; 3] = [0o020_000, 0o040_000, 0o060_000];
         let [folder, path, mode, ..] = context.args();
         let kind = mode & KIND;
         match kind {
-            0 | REGULAR | FIFO => {}
+            0 | REGULAR | FIFO | SOCKET => {}
             other if OTHERS.contains(&other) => return Err(Errno::PERM),
             _ => return Err(Errno::INVAL),
         }
@@ -65,6 +66,7 @@ impl Files {
         }
         let change = match kind {
             FIFO => Change::MakePipe(&name),
+            SOCKET => Change::MakeSocket(&name),
             _ => Change::MakeFile(&name),
         };
         context.host.change(&change)?;

@@ -75,9 +75,9 @@ impl Files {
         let held = self.table.holds.0.remove(&hart).unwrap_or_default();
         let mut has_changed = false;
         for file in held.into_values() {
-            let partners = self.table.partners(file);
+            let pipe = self.table.pipe_of(file);
             if self.table.release(file) {
-                partners.into_iter().for_each(|partner| self.note_change(partner));
+                self.note_end_of(pipe);
                 has_changed = true;
             }
         }

@@ -148,10 +148,9 @@ impl Files {
             number::FALLOCATE if transfer::is_zeroing(a1) => {
                 [Some((a0, Some(a2), a3, false)), None]
             }
-            // A file that grows has zeros there, as the pages have.
-            number::FTRUNCATE if self.is_shortened(context, a0, a1) => {
-                [Some((a0, Some(a1), u64::MAX, false)), None]
-            }
+            // Of bytes that were there nothing changes.
+            number::FALLOCATE => [Some((a0, Some(u64::MAX), 0, false)), None],
+            number::FTRUNCATE => [Some((a0, Some(a1), u64::MAX, false)), None],
             _ => return Vec::new(),
         };
         let sides = sides.into_iter().flatten();
@@ -174,11 +173,6 @@ impl Files {
             false => transfer::named_place(number, context),
         };
         Some((descriptor, at, length, reads))
-    }
-
-    fn is_shortened(&mut self, context: &Context<'_>, descriptor: u64, length: u64) -> bool {
-        let file = self.meant(context, descriptor).ok();
-        file.and_then(|file| self.size_bytes(file)).is_some_and(|size| length < size)
     }
 
     /// The size of an open file that is a regular one.

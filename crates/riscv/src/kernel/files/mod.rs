@@ -108,23 +108,6 @@ impl Files {
             context.raised = None;
             result = Ok(context.moved);
         }
-        // Another descriptor is no change of an open file.
-        if context.has_changed && number != number::DUP3 {
-            let [a0, a1, a2, ..] = context.args();
-            let (from, to) = match number {
-                number::SENDFILE | number::TEE => (a0, a1),
-                number::SPLICE => (a0, a2),
-                _ => (a0, a0),
-            };
-            let mut ends = vec![self.meant(context, from)];
-            if to != from {
-                ends.push(self.meant(context, to));
-            }
-            let partners = ends.into_iter().flatten().flat_map(|file| self.table.partners(file));
-            for file in partners.collect::<Vec<_>>() {
-                self.note_change(file);
-            }
-        }
         context.has_changed |= self.note_sockets();
         Some(result)
     }
@@ -169,7 +152,7 @@ impl Files {
             number::UMASK => Ok(std::mem::replace(&mut self.mask, a0 as u32 & 0o777).into()),
             number::OPENAT => self.open(context, process),
             number::CLOSE => self.close(context, a0).map(|()| 0),
-            number::CLOSE_RANGE => self.close_range(context, a0, a1, a2),
+            number::CLOSE_RANGE => self.close_range(context, process.threads),
             number::PIPE2 => self.pipe(context, a0, a1),
             number::EVENTFD2 => self.event(a0, a1),
             number::TIMERFD_CREATE | number::TIMERFD_SETTIME | number::TIMERFD_GETTIME => {
@@ -220,29 +203,35 @@ impl Files {
         end: impl FnOnce(&mut Table) -> Result<T>,
     ) -> Result<T> {
         let file = self.table.file_number(descriptor);
-        let partners = file.map_or_else(|_| Vec::new(), |file| self.table.partners(file));
+        let pipe = file.ok().and_then(|file| self.table.pipe_of(file));
         let result = end(&mut self.table)?;
         if file.is_ok_and(|file| self.table.by_number(file).is_err()) {
-            partners.into_iter().for_each(|partner| self.note_change(partner));
+            self.note_end_of(pipe);
         }
         context.has_changed = true;
         Ok(result)
     }
 
-    fn close_range(
-        &mut self,
-        context: &mut Context<'_>,
-        first: u64,
-        last: u64,
-        flags: u64,
-    ) -> Result {
-        const CLOSE_ON_EXEC: u64 = 4;
-        let (first, last) = (first as u32, last as u32);
-        if first > last || flags & !CLOSE_ON_EXEC != 0 {
+    /// An open file of a pipe is closed: those at the other end see it if it was the last one.
+    fn note_end_of(&mut self, pipe: Option<u32>) {
+        let Some(pipe) = pipe else { return };
+        let has_end = |way| self.table.has_end(pipe, way);
+        if has_end(Way::Read) != has_end(Way::Write) {
+            [Way::Read, Way::Write].into_iter().for_each(|way| self.note_pipe(pipe, way, 0));
+        }
+    }
+
+    fn close_range(&mut self, context: &mut Context<'_>, threads: usize) -> Result {
+        /// One thread alone shares its descriptors with nobody.
+        const UNSHARE: u32 = 2;
+        const CLOSE_ON_EXEC: u32 = 4;
+        let [first, last, flags, ..] = context.args().map(|argument| argument as u32);
+        let known = if threads == 1 { UNSHARE | CLOSE_ON_EXEC } else { CLOSE_ON_EXEC };
+        if first > last || flags & !known != 0 {
             return Err(Errno::INVAL);
         }
         for descriptor in self.table.within(first, last) {
-            if flags == CLOSE_ON_EXEC {
+            if flags & CLOSE_ON_EXEC != 0 {
                 self.table.slot(descriptor)?.close_on_exec = true;
             } else {
                 self.close(context, descriptor)?;
@@ -255,6 +244,7 @@ impl Files {
     fn device_control(&mut self, context: &mut Context<'_>) -> Result {
         const FIONREAD: u32 = 0x541b;
         const FIONBIO: u32 = 0x5421;
+        const FIOASYNC: u32 = 0x5452;
         const FIONCLEX: u32 = 0x5450;
         const FIOCLEX: u32 = 0x5451;
         let [descriptor, command, argument, ..] = context.args();
@@ -268,6 +258,13 @@ impl Files {
             (FIONBIO, _) => {
                 let nonblock = if context.read_u32(argument)? == 0 { 0 } else { table::NONBLOCK };
                 file.flags = file.flags & !table::NONBLOCK | nonblock;
+            }
+            (FIOASYNC, open) => {
+                let signals = if context.read_u32(argument)? == 0 { 0 } else { table::ASYNC };
+                if (file.flags ^ signals) & table::ASYNC != 0 && !open.may_signal() {
+                    return Err(Errno::NOTTY);
+                }
+                file.flags = file.flags & !table::ASYNC | signals;
             }
             (FIONREAD, Open::File(file)) => {
                 let left = file.size_bytes()?.saturating_sub(file.position()?) as u32;
@@ -299,6 +296,10 @@ impl Files {
         const SETFD: u64 = 2;
         const GETFL: u64 = 3;
         const SETFL: u64 = 4;
+        const SETOWN: u64 = 8;
+        const GETOWN: u64 = 9;
+        const SETSIG: u64 = 10;
+        const GETSIG: u64 = 11;
         const DUPFD_CLOEXEC: u64 = 1030;
         const SET_PIPE_SIZE: u64 = 1031;
         const GET_PIPE_SIZE: u64 = 1032;
@@ -319,17 +320,25 @@ impl Files {
             GETFL => Ok(self.table.any_file(descriptor)?.flags),
             SETFL => {
                 let file = self.table.file(descriptor)?;
-                let settable = table::NONBLOCK | table::APPEND;
+                let settable = table::NONBLOCK | table::APPEND | table::ASYNC;
                 file.flags = file.flags & !settable | argument & settable;
                 if let Open::File(open) = &file.open {
                     open.set_append(argument & table::APPEND != 0)?;
                 }
                 Ok(0)
             }
+            // No signal has an owner to which it goes.
+            GETOWN | GETSIG => self.table.get(descriptor).map(|_| 0),
+            SETOWN | SETSIG if argument as u32 == 0 => self.table.get(descriptor).map(|_| 0),
             GET_PIPE_SIZE => Ok(self.pipe_of(descriptor)?.capacity() as u64),
             SET_PIPE_SIZE => {
                 context.has_changed = true;
-                self.pipe_of(descriptor)?.resize(argument)
+                let size = self.pipe_of(descriptor)?.resize(argument)?;
+                let file = self.table.file_number(descriptor)?;
+                if let Some(pipe) = self.table.pipe_of(file) {
+                    self.note_pipe(pipe, Way::Write, 0);
+                }
+                Ok(size)
             }
             _ => self.table.get(descriptor).and(Err(Errno::INVAL)),
         }

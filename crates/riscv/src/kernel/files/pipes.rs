@@ -5,9 +5,11 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::fifos::Fifo;
+use super::polling::{IN, NORMAL_IN, NORMAL_OUT, OUT};
 use super::table::{CLOEXEC, NONBLOCK, Open, OpenFile, WRITE_ONLY, device};
 use super::transfer::{CHUNK, MOST_BYTES};
 use super::{Context, Errno, Files, Result, Way};
+use crate::kernel::saved::{Checked, require};
 use crate::kernel::signals::{Info, SIGPIPE};
 use crate::kernel::synthetic::FIRST_INODE;
 use crate::kernel::{Kind, Status};
@@ -18,13 +20,24 @@ const CAPACITY: usize = 1 << 16;
 /// Bytes that a program may have a pipe hold.
 const LARGEST: usize = 1 << 20;
 
-/// Bytes that are written at once or not at all (`PIPE_BUF`).
-const ATOMIC: usize = 4096;
+/// Bytes of one of its pages, which are written at once or not at all (`PIPE_BUF`).
+const PAGE: usize = 4096;
+
+/// A page of a pipe: a write begins in the last one if its end has room there, and otherwise on a new one.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Page {
+    /// Places of the bytes in it that were not read yet.
+    begin: usize,
+    end: usize,
+}
 
 /// Bytes on their way through a pipe.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Pipe {
     bytes: VecDeque<u8>,
+    /// The pages that they are on.
+    #[serde(default)]
+    pages: VecDeque<Page>,
     /// Its capacity, if the program has chosen one.
     #[serde(default)]
     resized: Option<usize>,
@@ -59,20 +72,43 @@ impl Pipe {
         if bytes > 1 << 31 {
             return Err(Errno::INVAL);
         }
-        let capacity = (bytes as usize).next_power_of_two().max(ATOMIC);
+        let capacity = (bytes as usize).next_power_of_two().max(PAGE);
         if capacity > LARGEST {
             return Err(Errno::PERM);
         }
-        if capacity < self.bytes.len() {
+        if capacity / PAGE < self.pages.len() {
             return Err(Errno::BUSY);
         }
         self.resized = Some(capacity);
         Ok(capacity as u64)
     }
 
-    /// Bytes that it takes before its writers wait.
+    /// Bytes that it takes on new pages before its writers wait.
     pub(super) fn room(&self) -> usize {
-        self.capacity().saturating_sub(self.bytes.len())
+        (self.capacity() / PAGE).saturating_sub(self.pages.len()) * PAGE
+    }
+
+    /// Of so many bytes, those that a write puts on the last page, behind what is there.
+    fn merged(&self, length: usize) -> usize {
+        let head = length % PAGE;
+        self.pages.back().filter(|last| last.end + head <= PAGE).map_or(0, |_| head)
+    }
+
+    /// Of so many bytes, those that a write takes now.
+    fn takes(&self, length: usize) -> usize {
+        let merged = self.merged(length);
+        merged + self.room().min(length - merged)
+    }
+
+    /// Appends what one write takes, on new pages also where there is no room.
+    fn append(&mut self, bytes: &[u8]) {
+        let merged = self.merged(bytes.len());
+        if let Some(last) = self.pages.back_mut() {
+            last.end += merged;
+        }
+        let rest = bytes[merged..].chunks(PAGE);
+        self.pages.extend(rest.map(|page| Page { begin: 0, end: page.len() }));
+        self.bytes.extend(bytes);
     }
 
     /// Bytes that wait to be read.
@@ -85,9 +121,35 @@ impl Pipe {
         self.bytes.iter().copied().take(most).collect()
     }
 
-    /// Takes the first bytes out.
-    pub(super) fn remove(&mut self, count: usize) {
-        self.bytes.drain(..count.min(self.bytes.len()));
+    /// Takes the first bytes out. Returns whether a writer that found it full has room now.
+    pub(super) fn remove(&mut self, count: usize) -> bool {
+        let count = count.min(self.bytes.len());
+        self.bytes.drain(..count);
+        let was_full = !self.is_writable();
+        let mut left = count;
+        while let Some(first) = self.pages.front_mut() {
+            let taken = left.min(first.end - first.begin);
+            first.begin += taken;
+            left -= taken;
+            if first.begin < first.end {
+                break;
+            }
+            self.pages.pop_front();
+        }
+        was_full && self.is_writable()
+    }
+
+    /// Checks what was read: its bytes are on its pages.
+    pub(super) fn check(&self) -> Checked {
+        let is_page = |page: &Page| page.begin < page.end && page.end <= PAGE;
+        let has_all = || self.pages.iter().map(|page| page.end - page.begin).sum::<usize>();
+        require(self.pages.iter().all(is_page) && has_all() == self.bytes.len(), || {
+            format!("pages: do not have its {} bytes", self.bytes.len())
+        })?;
+        let capacity = self.capacity();
+        require(capacity.is_power_of_two() && (PAGE..=LARGEST).contains(&capacity), || {
+            format!("resized: is {capacity}, which is no size of a pipe")
+        })
     }
 
     pub(super) fn is_readable(&self) -> bool {
@@ -95,7 +157,7 @@ impl Pipe {
     }
 
     pub(super) fn is_writable(&self) -> bool {
-        self.bytes.len() + ATOMIC <= self.capacity()
+        self.room() > 0
     }
 }
 
@@ -154,10 +216,20 @@ impl Files {
             return Err(context.would_block(waits));
         }
         let bytes = pipe.first(length as usize);
-        context.memory.write(to, &bytes)?;
-        pipe.remove(bytes.len());
-        context.has_changed |= !bytes.is_empty();
-        Ok(bytes.len() as u64)
+        let count = context.write_some(to, &bytes)?;
+        let has_room = pipe.remove(count);
+        context.has_changed |= count > 0;
+        if has_room {
+            self.note_pipe(number, Way::Write, OUT | NORMAL_OUT);
+        }
+        Ok(count as u64)
+    }
+
+    /// Has the interests of `epoll` in one end of a pipe look at it.
+    pub(super) fn note_pipe(&mut self, number: u32, way: Way, events: u32) {
+        for file in self.table.ends(number, way) {
+            self.note_change(file, events);
+        }
     }
 
     /// Writes pieces of user memory to a pipe, as one: `PIPE_BUF` counts the bytes of all of them. An error counts only
@@ -174,21 +246,34 @@ impl Files {
         }
         let most = self.room_of(context, pipe, length.min(MOST_BYTES) as usize)? as u64;
         let mut written: u64 = 0;
+        let mut bytes = Vec::new();
         for &(start, length) in pieces {
             let end = written.saturating_add(length).min(most);
             let from = start.wrapping_sub(written);
             while written < end {
                 let mut buffer = vec![0; (end - written).min(CHUNK) as usize];
-                match context.memory.read(from.wrapping_add(written), &mut buffer) {
-                    Err(fault) if written == 0 => return Err(fault.into()),
-                    Err(_) => return Ok(written),
-                    Ok(()) => written += buffer.len() as u64,
+                let count = match context.read_some(from.wrapping_add(written), &mut buffer) {
+                    Err(errno) if written == 0 => return Err(errno),
+                    outcome => outcome.unwrap_or(0),
+                };
+                bytes.extend(&buffer[..count]);
+                written += count as u64;
+                if count < buffer.len() {
+                    self.append(context, pipe.0, &bytes)?;
+                    return Ok(written);
                 }
-                self.table.pipe(pipe.0)?.bytes.extend(&buffer);
-                context.has_changed = true;
             }
         }
+        self.append(context, pipe.0, &bytes)?;
         Ok(written)
+    }
+
+    /// Puts bytes into a pipe.
+    fn append(&mut self, context: &mut Context<'_>, pipe: u32, bytes: &[u8]) -> Result<()> {
+        self.table.pipe(pipe)?.append(bytes);
+        self.note_pipe(pipe, Way::Read, IN | NORMAL_IN);
+        context.has_changed = true;
+        Ok(())
     }
 
     pub(super) fn write_pipe(
@@ -198,8 +283,9 @@ impl Files {
         buffer: &[u8],
     ) -> Result<usize> {
         let count = self.room_of(context, pipe, buffer.len())?;
-        self.table.pipe(pipe.0)?.bytes.extend(&buffer[..count]);
-        context.has_changed |= count > 0;
+        if count > 0 {
+            self.append(context, pipe.0, &buffer[..count])?;
+        }
         Ok(count)
     }
 
@@ -214,13 +300,14 @@ impl Files {
             context.raised = Some(Info::by_write(SIGPIPE));
             return Err(Errno::PIPE);
         }
-        let room = self.table.pipe(number)?.room();
-        let is_full = if length <= ATOMIC { room < length } else { room == 0 };
-        if is_full {
+        let taken = self.table.pipe(number)?.takes(length);
+        if taken == 0 && length > 0 {
+            // As on Linux, where a write that finds no room wakes readers, too.
+            self.note_pipe(number, Way::Read, IN | NORMAL_IN);
             return Err(context.would_block(waits));
         }
         // A writer that waits writes all: the pipe grows for the time being.
-        Ok(if waits { length } else { length.min(room) })
+        Ok(if waits { length } else { taken })
     }
 }
 

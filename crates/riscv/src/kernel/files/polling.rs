@@ -11,6 +11,7 @@ pub(super) const HUP: u32 = 0x10;
 const NVAL: u32 = 0x20;
 pub(super) const NORMAL_IN: u32 = 0x40;
 pub(super) const NORMAL_OUT: u32 = 0x100;
+pub(super) const BAND_OUT: u32 = 0x200;
 pub(super) const READ_HUP: u32 = 0x2000;
 
 impl Files {

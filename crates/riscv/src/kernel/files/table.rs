@@ -31,6 +31,8 @@ pub(super) const WRITE_ONLY: u64 = 1;
 pub(super) const READ_WRITE: u64 = 2;
 pub(super) const APPEND: u64 = 0o2000;
 pub(super) const NONBLOCK: u64 = 0o4000;
+/// Signals that there is something to read or room to write, to an owner, of which there is none.
+pub(super) const ASYNC: u64 = 0o20000;
 pub(super) const CLOEXEC: u64 = 0o200_0000;
 pub(super) const PATH: u64 = 0o1000_0000;
 
@@ -155,6 +157,11 @@ impl Default for Table {
 }
 
 impl Open {
+    /// Whether it can tell an owner by signals.
+    pub(super) const fn may_signal(&self) -> bool {
+        matches!(self, Open::Pipe(_) | Open::Socket(_) | Open::Input | Open::Output(_))
+    }
+
     /// Whether `epoll` can watch it.
     pub(super) const fn can_be_watched(&self) -> bool {
         !matches!(self, Open::File(_) | Open::Folder(..) | Open::Path(_) | Open::Text(..))
@@ -187,6 +194,9 @@ impl Table {
         }
         holds.check(|file| files.contains_key(&file))?;
         locks.check(|file| files.contains_key(&file))?;
+        pipes.iter().try_for_each(|(number, pipe)| {
+            pipe.check().map_err(|wrong| format!("pipes.{number}.{wrong}"))
+        })?;
         files.iter().try_for_each(|(number, file)| {
             self.check_file(file).map_err(|wrong| format!("files.{number}.{wrong}"))
         })?;
@@ -447,6 +457,10 @@ impl Table {
         is_opened || self.files.values().any(is_end)
     }
 
+    pub(super) fn files_with_numbers(&mut self) -> impl Iterator<Item = (&u32, &mut OpenFile)> {
+        self.files.iter_mut()
+    }
+
     pub(super) fn files_mut(&mut self) -> impl Iterator<Item = &mut OpenFile> {
         self.files.values_mut()
     }
@@ -502,16 +516,19 @@ impl Table {
         }
     }
 
-    /// The open files that stand at the two ends of what this one is an end of: itself, if it is no pipe. Sockets note
-    /// for themselves which of them something happens to.
-    pub(super) fn partners(&self, file: u32) -> Vec<u32> {
-        let number = match self.files.get(&file) {
-            Some(OpenFile { open: Open::Pipe(number), .. }) => *number,
-            Some(OpenFile { open: Open::Socket(_), .. }) => return Vec::new(),
-            _ => return vec![file],
+    /// The number of the pipe that an open file is an end of.
+    pub(super) fn pipe_of(&self, file: u32) -> Option<u32> {
+        match self.files.get(&file)?.open {
+            Open::Pipe(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The open files that are this end of a pipe.
+    pub(super) fn ends(&self, number: u32, way: Way) -> Vec<u32> {
+        let is_end = |file: &OpenFile| {
+            matches!(file.open, Open::Pipe(other) if other == number) && file.permits(way)
         };
-        let is_end =
-            |(_, file): &(&u32, &OpenFile)| matches!(file.open, Open::Pipe(n) if n == number);
-        self.files.iter().filter(is_end).map(|(&file, _)| file).collect()
+        self.files.iter().filter(|(_, file)| is_end(file)).map(|(&file, _)| file).collect()
     }
 }

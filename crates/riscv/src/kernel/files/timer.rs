@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::polling::IN;
 use super::table::{CLOEXEC, NONBLOCK, Open, OpenFile, READ_WRITE, device};
 use super::{Context, Errno, Files, Result, number};
 use crate::kernel::Kind;
@@ -148,7 +149,7 @@ impl Files {
     pub(in crate::kernel) fn tick(&mut self, now_ns: u64) -> bool {
         let due = self.table.tick(now_ns);
         for &file in &due {
-            self.note_change(file);
+            self.note_change(file, IN);
         }
         !due.is_empty()
     }

@@ -4,17 +4,22 @@ use std::io::SeekFrom;
 
 use super::names::AT_FDCWD;
 use super::pipes::{read_event, write_event};
-use super::sockets::{Reading, Writing};
+use super::polling::{IN, OUT};
+use super::sockets::{Reading, Writing, scatter};
 use super::table::{APPEND, NONBLOCK, Open, OpenFile};
 use super::{Context, Errno, Files, Place, Process, Result, Way, number};
 use crate::kernel::synthetic::Made;
 use crate::kernel::{OpenMode, Opened, misc};
+use crate::space::TOP;
 
 /// The most that one call moves, as for Linux; buffers of the kernel need not be larger.
 pub(super) const MOST_BYTES: u64 = 0x7fff_f000;
 
 /// Bytes moved at once: the size of the kernel's buffer.
 pub(super) const CHUNK: u64 = 1 << 20;
+
+/// `SEEK_CUR`.
+const CURRENT: u64 = 1;
 
 /// Pieces of `readv` and `writev`, at most (`IOV_MAX`).
 const MOST_PIECES: u64 = 1024;
@@ -51,6 +56,7 @@ impl Files {
         way: Way,
     ) -> Result {
         let file = self.checked(context, descriptor, at, way)?;
+        pieces.iter().try_for_each(|&piece| check_area(piece))?;
         self.check_length(file, pieces, way)?;
         let is_empty = pieces.len() > 1 && pieces.iter().all(|piece| piece.1 == 0);
         if matches!(self.table.by_number(file)?.open, Open::Folder(..)) && !is_empty {
@@ -68,6 +74,9 @@ impl Files {
         {
             let pipe = (*number, *flags & NONBLOCK == 0);
             return self.write_pieces(context, pipe, pieces);
+        }
+        if matches!((&self.table.by_number(file)?.open, way), (Open::Event { .. }, Way::Read)) {
+            return self.read_count(context, file, pieces);
         }
         let mut moved = 0;
         for &(start, length) in pieces {
@@ -169,8 +178,29 @@ impl Files {
         }
         let mut buffer = vec![0; length as usize];
         let count = self.fetch(context, file, &mut buffer, at)?;
-        context.memory.write(to, &buffer[..count])?;
-        Ok(count as u64)
+        let written = context.write_some(to, &buffer[..count]);
+        let taken = written.unwrap_or(0);
+        if taken < count && at.is_none() && self.table.by_number(file)?.open.has_places() {
+            self.seek(file, (taken as u64).wrapping_sub(count as u64), CURRENT)?;
+        }
+        written.map(|taken| taken as u64)
+    }
+
+    /// Reads an event counter into pieces of user memory, which have room for it together.
+    fn read_count(
+        &mut self,
+        context: &mut Context<'_>,
+        file: u32,
+        pieces: &[(u64, u64)],
+    ) -> Result {
+        let mut word = [0; 8];
+        let room = pieces.iter().fold(0, |sum: u64, piece| sum.saturating_add(piece.1));
+        if room < word.len() as u64 {
+            return Err(Errno::INVAL);
+        }
+        self.fetch(context, file, &mut word, None)?;
+        scatter(context, pieces, &word)?;
+        Ok(word.len() as u64)
     }
 
     /// Reads into a buffer of the kernel, from the place `at` of a file if it is given.
@@ -205,7 +235,9 @@ impl Files {
             (Open::Input, _) => context.host.input(buffer)?,
             (Open::Output(_), _) => return Err(Errno::BADF),
             (Open::Event { count, one_by_one }, _) => {
-                read_event(context, (count, *one_by_one), waits, buffer)?
+                let count = read_event(context, (count, *one_by_one), waits, buffer)?;
+                self.note_change(file, OUT);
+                count
             }
             (Open::Timer(timer), _) => timer.read(context, waits, buffer)?,
             // Pipes and sockets are read straight into user memory.
@@ -221,8 +253,8 @@ impl Files {
         at: Option<u64>,
     ) -> Result {
         let mut buffer = vec![0; length as usize];
-        context.memory.read(from, &mut buffer)?;
-        self.put(context, file, &buffer, at).map(|count| count as u64)
+        let count = context.read_some(from, &mut buffer)?;
+        self.put(context, file, &buffer[..count], at).map(|count| count as u64)
     }
 
     /// Writes from a buffer of the kernel, to the place `at` of a file if it is given.
@@ -267,7 +299,11 @@ impl Files {
                 let socket = (number, waits);
                 return self.put_in_socket(context, socket, buffer, true);
             }
-            (Open::Event { count, .. }, _) => return write_event(context, count, waits, buffer),
+            (Open::Event { count, .. }, _) => {
+                let count = write_event(context, count, waits, buffer)?;
+                self.note_change(file, IN);
+                return Ok(count);
+            }
             (Open::Timer(_) | Open::Epoll(_), _) => return Err(Errno::INVAL),
         }
         Ok(buffer.len())
@@ -275,7 +311,6 @@ impl Files {
 
     pub(super) fn seek(&mut self, file: u32, offset: u64, whence: u64) -> Result {
         const SET: u64 = 0;
-        const CURRENT: u64 = 1;
         const END: u64 = 2;
         const DATA: u64 = 3;
         const HOLE: u64 = 4;
@@ -315,6 +350,8 @@ impl Files {
                 Ok(offset)
             }
             Open::Null | Open::Zero | Open::Full | Open::Random => Ok(0),
+            // As on Linux since 6.0: they have one place.
+            Open::Event { .. } | Open::Timer(_) | Open::Epoll(_) => Ok(0),
             Open::Folder(_, _, next) if whence == CURRENT => {
                 let to = place(*next as u64)?;
                 *next = usize::try_from(to).map_err(|_| Errno::INVAL)?;
@@ -356,6 +393,7 @@ impl Files {
             Some(Ok(Made::Descriptor(descriptor))) => {
                 return self.truncate_open(context, descriptor, length);
             }
+            Some(Ok(Made::Folder(_))) => return Err(Errno::ISDIR),
             Some(made) => return made.and(Err(Errno::INVAL)),
             None => {}
         }
@@ -468,6 +506,14 @@ pub(super) fn goes_to_end(number: u64, context: &Context<'_>) -> bool {
     number == number::PWRITEV2 && context.args()[5] as u32 & rwf::APPEND != 0
 }
 
+/// That a piece of memory, its start and length, is where a program may have any.
+pub(super) fn check_area((start, length): (u64, u64)) -> Result<()> {
+    match start.checked_add(length) {
+        Some(end) if end <= TOP => Ok(()),
+        _ => Err(Errno::FAULT),
+    }
+}
+
 /// The `struct iovec`s at `address`: starts and lengths of pieces.
 pub(super) fn pieces(
     context: &mut Context<'_>,
@@ -477,7 +523,7 @@ pub(super) fn pieces(
     if count > MOST_PIECES {
         return Err(Errno::INVAL);
     }
-    (0..count)
+    let pieces: Vec<(u64, u64)> = (0..count)
         .map(|index| {
             let at = address.wrapping_add(16 * index);
             match (context.read_u64(at)?, context.read_u64(at.wrapping_add(8))?) {
@@ -485,5 +531,7 @@ pub(super) fn pieces(
                 piece => Ok(piece),
             }
         })
-        .collect()
+        .collect::<Result<_>>()?;
+    pieces.iter().try_for_each(|&piece| check_area(piece))?;
+    Ok(pieces)
 }

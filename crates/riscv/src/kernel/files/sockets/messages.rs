@@ -4,7 +4,7 @@ use std::net::SocketAddrV4;
 
 use super::datagrams::Received;
 use super::{Context, Errno, Files, Reading, Result, Writing, addresses};
-use crate::kernel::files::transfer::pieces;
+use crate::kernel::files::transfer::{check_area, pieces};
 use crate::kernel::network::{Family, Place, State};
 
 const OUT_OF_BAND: u64 = 1;
@@ -118,6 +118,7 @@ impl Files {
     /// `sendto`.
     pub(super) fn send_to(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, start, length, flags, address, address_length] = context.args();
+        check_area((start, length))?;
         let to = self.check_address(context, descriptor, (address, address_length))?;
         self.send(context, descriptor, &[(start, length)], flags, to)
     }
@@ -125,6 +126,7 @@ impl Files {
     /// `recvfrom`.
     pub(super) fn receive_from(&mut self, context: &mut Context<'_>) -> Result {
         let [descriptor, start, length, flags, address, length_at] = context.args();
+        check_area((start, length))?;
         let received = self.receive(context, descriptor, &[(start, length)], flags)?;
         if address != 0 {
             let sender = self.sender(context, descriptor, &received)?;

@@ -17,14 +17,14 @@ mod messages;
 mod options;
 mod streams;
 
-use super::polling::{ERR, HUP, IN, NORMAL_IN, NORMAL_OUT, OUT, READ_HUP};
+use super::polling::{BAND_OUT, ERR, HUP, IN, NORMAL_IN, NORMAL_OUT, OUT, READ_HUP};
 use super::table::{CLOEXEC, NONBLOCK, Open, OpenFile, READ_WRITE};
 use super::{Context, Errno, Files, Result, number};
 use crate::kernel::network::{Family, Listener, Network, State};
 use crate::kernel::synthetic::FIRST_INODE;
 use crate::kernel::{Kind, Status};
 
-pub(super) use streams::{Reading, Writing};
+pub(super) use streams::{Reading, Writing, scatter};
 
 const AF_UNIX: u16 = 1;
 const AF_INET: u16 = 2;
@@ -42,6 +42,12 @@ const fn family(number: u64) -> Result<Family> {
 
 /// `SOCK_DGRAM`.
 const DATAGRAMS: u64 = 2;
+
+/// Checks the flags of a type of sockets, which is done before anything else.
+const fn check_kind_flags(kind: u64) -> Result<()> {
+    let flags = kind as u32 as u64 & !0xf;
+    if flags & !(NONBLOCK | CLOEXEC) == 0 { Ok(()) } else { Err(Errno::INVAL) }
+}
 
 /// Checks the type and protocol of a socket. Returns its flags: `O_NONBLOCK` and `O_CLOEXEC`.
 fn flags(family: Family, kind: u64, protocol: u64) -> Result {
@@ -87,7 +93,7 @@ impl Files {
     pub(in crate::kernel) fn note_sockets(&mut self) -> bool {
         let touched = self.network().take_touched();
         for &file in &touched {
-            self.note_change(file);
+            self.note_change(file, 0);
         }
         !touched.is_empty()
     }
@@ -146,6 +152,7 @@ impl Files {
 
     /// `socket`.
     fn new_socket(&mut self, domain: u64, kind: u64, protocol: u64) -> Result {
+        check_kind_flags(kind)?;
         let family = family(domain)?;
         let flags = flags(family, kind, protocol)?;
         let number = match kind & 0xf {
@@ -158,6 +165,10 @@ impl Files {
     /// `socketpair`.
     fn new_pair(&mut self, context: &mut Context<'_>) -> Result {
         let [domain, kind, protocol, to, ..] = context.args();
+        check_kind_flags(kind)?;
+        // As on Linux, which writes the descriptors before it makes sockets.
+        let before = context.read_u64(to)?;
+        context.write_words(to, &[before])?;
         let family = family(domain)?;
         let flags = flags(family, kind, protocol)?;
         if family != Family::Unix {
@@ -182,7 +193,9 @@ impl Files {
     /// Events of a socket that are there now.
     pub(super) fn socket_events(&mut self, number: u32) -> Result<u32> {
         let when = |is_so: bool, events: u32| if is_so { events } else { 0 };
-        Ok(match &self.network().socket(number)?.state {
+        let socket = self.network().socket(number)?;
+        let band = when(socket.family == Family::Unix, BAND_OUT);
+        Ok(match &socket.state {
             State::Listener(Listener { ready, is_shut: (no_more_in, no_more_out), .. }) => {
                 when(*no_more_in || !ready.is_empty(), IN | NORMAL_IN)
                     | when(*no_more_in, READ_HUP)
@@ -193,19 +206,20 @@ impl Files {
                 let (no_more_in, no_more_out) = (end.is_read_out(), end.is_written_out());
                 when(no_more_in || end.arrived_bytes() > 0, IN | NORMAL_IN)
                     | when(no_more_in, READ_HUP)
-                    | when(no_more_out || end.has_space(), OUT | NORMAL_OUT)
+                    | when(no_more_out || end.has_space(), OUT | NORMAL_OUT | band)
                     | when(no_more_in && no_more_out, HUP)
                     | when(end.error().is_some(), ERR)
             }
             State::Datagrams(datagrams) => {
                 let (no_more_in, no_more_out) = datagrams.is_shut;
                 OUT | NORMAL_OUT
+                    | BAND_OUT
                     | when(datagrams.is_readable(), IN | NORMAL_IN)
                     | when(no_more_in, READ_HUP)
                     | when(no_more_in && no_more_out, HUP)
                     | when(datagrams.error.is_some(), ERR)
             }
-            State::Fresh => OUT | NORMAL_OUT | HUP,
+            State::Fresh => OUT | NORMAL_OUT | band | HUP,
         })
     }
 

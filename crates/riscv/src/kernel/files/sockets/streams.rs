@@ -78,7 +78,7 @@ pub(super) fn gather(context: &mut Context<'_>, pieces: &[(u64, u64)]) -> Result
 }
 
 /// Writes bytes to pieces of user memory.
-pub(super) fn scatter(
+pub(in crate::kernel::files) fn scatter(
     context: &mut Context<'_>,
     pieces: &[(u64, u64)],
     mut bytes: &[u8],
