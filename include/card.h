@@ -6,7 +6,8 @@
  *     card_driver card;
  *     card_open(&card, 64);
  *     unsigned char *frame = card_begin(&card);   // fill it
- *     card_post(&card, bytes);
+ *     if (card_post(&card, bytes) < 0)
+ *         return "the frame is longer than card.mtu";
  *     card_send(&card);
  *     while (card_received(&card) == 0)
  *         if (!card_wait(&card, CARD_RECEIVED))
@@ -40,6 +41,7 @@ enum {
     CARD_RECEIVE_RING = 40,
     CARD_BUFFERS = 48,
     CARD_ENTRIES = 56,
+    CARD_MTU = 64,
     CARD_DESCRIPTOR_BYTES = 64,
     CARD_BUFFER_BYTES = 2048
 };
@@ -57,6 +59,7 @@ typedef struct card_descriptor {
 typedef struct card_driver {
     window_card hardware;
     uint32_t entries; /* of either ring */
+    uint32_t mtu;     /* bytes of the longest frame */
     uint32_t posted;  /* frames, so far */
     uint32_t sent;    /* of them, as far as is known */
     uint32_t there;   /* frames received, as far as is known */
@@ -104,6 +107,7 @@ static inline int64_t card_open(card_driver *card, uint32_t entries)
     card_store_address_(card, CARD_BUFFERS, card_place_(card, 3, 0));
     card_store_(card, CARD_ENTRIES, entries);
     card_store_(card, CARD_RECEIVE_TAIL, entries);
+    card->mtu = card_load_(card, CARD_MTU);
     return 0;
 }
 
@@ -135,15 +139,19 @@ static inline unsigned char *card_begin(card_driver *card)
     return (unsigned char *)(uintptr_t)(card->hardware.memory + card_place_(card, 2, card->posted));
 }
 
-/* Makes the descriptor of the frame that is in that buffer. */
-static inline void card_post(card_driver *card, uint32_t bytes)
+/* Makes the descriptor of the frame that is in that buffer. Returns 0, or -90 (EMSGSIZE) for a
+ * frame longer than card->mtu, which is not sent. */
+static inline int64_t card_post(card_driver *card, uint32_t bytes)
 {
+    if (bytes > card->mtu)
+        return -90;
     uint64_t at = card->hardware.memory + card_place_(card, 0, card->posted);
     volatile card_descriptor *descriptor = (volatile card_descriptor *)(uintptr_t)at;
     descriptor->address = card->hardware.seen_at + card_place_(card, 2, card->posted);
     descriptor->bytes = bytes;
     descriptor->done = 0;
     card->posted++;
+    return 0;
 }
 
 /* Tells the card of all that was posted. */

@@ -42,7 +42,8 @@ static bool is_whole(const unsigned char *frame, uint32_t bytes, uint32_t round)
 typedef enum outcome {
     WHOLE,
     DAMAGED, /* a frame did not come back as it was */
-    TIMEOUT  /* no interrupt */
+    TIMEOUT, /* no interrupt */
+    TOO_LONG /* the card does not send such a frame */
 } outcome;
 
 /* Takes half a round trip in ns. */
@@ -59,7 +60,8 @@ static outcome ping_pong(card_driver *card, uint32_t bytes, uint64_t rounds, dou
             fill(frame, bytes, 1, (uint32_t)round);
         else
             *(volatile uint32_t *)(void *)frame = 1;
-        card_post(card, bytes);
+        if (card_post(card, bytes) < 0)
+            return TOO_LONG;
         card_send(card);
         do {
             if (!card_wait(card, CARD_RECEIVED))
@@ -84,7 +86,8 @@ static outcome stream_out(card_driver *card, uint32_t bytes, uint64_t frames, ui
         if (!frame)
             return TIMEOUT;
         *(volatile uint32_t *)(void *)frame = 0;
-        card_post(card, bytes);
+        if (card_post(card, bytes) < 0)
+            return TOO_LONG;
         card_send(card);
     }
     while (card_unsent(card) > 0)
@@ -102,7 +105,8 @@ static outcome stream_in(card_driver *card, uint32_t bytes, uint64_t frames, uin
         return TIMEOUT;
     fill(request, bytes, (uint32_t)frames, 0);
     uint64_t begin = node_ns();
-    card_post(card, bytes);
+    if (card_post(card, bytes) < 0)
+        return TOO_LONG;
     card_send(card);
     for (uint64_t have = 0; have < frames;) {
         if (!card_wait(card, CARD_RECEIVED))
@@ -121,8 +125,10 @@ static outcome stream_in(card_driver *card, uint32_t bytes, uint64_t frames, uin
     return WHOLE;
 }
 
-static int failed(outcome how)
+static int failed(const card_driver *card, outcome how)
 {
+    if (how == TOO_LONG)
+        return program_failed(NAME, "the card sends no frames longer than %u bytes (nic.mtu)", (unsigned)card->mtu);
     return program_failed(NAME, how == TIMEOUT ? "no interrupt of the card for 1 s" : "a frame came back damaged");
 }
 
@@ -162,7 +168,7 @@ int main(int argc, char **argv)
         double ns = 0;
         outcome how = ping_pong(&card, (uint32_t)sizes.at[at], rounds, &ns);
         if (how != WHOLE)
-            return failed(how);
+            return failed(&card, how);
         if (json)
             printf("%s{\"bytes\": %" PRIu64 ", \"latency_ns\": %.1f}", at > 0 ? ", " : "", sizes.at[at], ns);
         else
@@ -176,7 +182,7 @@ int main(int argc, char **argv)
         if (how == WHOLE)
             how = stream_in(&card, (uint32_t)bytes, frames, &in_ns);
         if (how != WHOLE)
-            return failed(how);
+            return failed(&card, how);
         double out = mbps((uint32_t)bytes, frames, out_ns), in = mbps((uint32_t)bytes, frames, in_ns);
         if (json)
             printf(", \"out_mbps\": %.1f, \"in_mbps\": %.1f", out, in);

@@ -35,14 +35,24 @@ static bool is_whole(const unsigned char *message, uint64_t bytes, uint64_t roun
     return true;
 }
 
-/* Waits for the completion of a message that has come; those of sends are taken meanwhile. */
+/* Takes the completions of sends until fewer than `entries` are left. No buffer is posted. */
+static bool drain(pair_connection *pair, uint64_t entries)
+{
+    while (pair->open[0] >= entries)
+        if (pair_wait(pair).status != PAIR_DONE)
+            return false;
+    return true;
+}
+
+/* Waits for the completion of a message that has come; those of sends are taken meanwhile. There is
+ * room for an answer then. */
 static bool wait_received(pair_connection *pair, uint64_t bytes)
 {
     pair_completion done;
     do
         done = pair_wait(pair);
     while (!done.is_receive && done.status == PAIR_DONE);
-    return done.status == PAIR_DONE && done.bytes == bytes;
+    return done.status == PAIR_DONE && done.bytes == bytes && drain(pair, pair->hardware.entries);
 }
 
 /* One end of messages to and fro. Half a round trip in ns; negative if a message was damaged. */
@@ -72,9 +82,12 @@ static uint64_t stream(pair_connection *pair, unsigned char *out, unsigned char 
                        uint64_t messages)
 {
     bool is_first = program_nid() == 0;
+    uint64_t entries = pair->hardware.entries, ahead = entries < AHEAD ? entries : AHEAD;
+    if (!drain(pair, 1))
+        return 0;
     uint64_t begin = node_ns(), posted = 0, done = 0;
     while (done < messages) {
-        for (; posted < messages && posted < done + AHEAD; posted++)
+        for (; posted < messages && posted < done + ahead; posted++)
             if (!(is_first ? pair_send(pair, out, bytes, posted) : pair_receive(pair, in, bytes, posted)))
                 return 0;
         pair_completion completion = pair_wait(pair);
@@ -118,12 +131,14 @@ static int isolation(pair_connection *pair, unsigned char *memory)
 /* The other end of it: two buffers, of which a message is too long for the first. */
 static int be_tried(pair_connection *pair, unsigned char *in)
 {
-    for (unsigned at = 0; at < 2; at++)
+    pair_completion done[2];
+    for (unsigned at = 0; at < 2; at++) {
         if (!pair_receive(pair, in, 4096, at))
-            return PROGRAM_FAILED;
-    pair_completion first = pair_wait(pair), second = pair_wait(pair);
-    bool is_right = first.status == PAIR_TOO_LONG && first.bytes == 8192 && second.status == PAIR_DONE &&
-                    second.bytes == 64;
+            return program_failed(NAME, "cannot post a buffer");
+        done[at] = pair_wait(pair);
+    }
+    bool is_right = done[0].status == PAIR_TOO_LONG && done[0].bytes == 8192 && done[1].status == PAIR_DONE &&
+                    done[1].bytes == 64;
     return is_right ? PROGRAM_OK : program_failed(NAME, "the buffers' completions are wrong");
 }
 

@@ -13,9 +13,11 @@
 //! | [`SEND_RING`], [`RECEIVE_RING`] | 8 | address of the descriptors, as the card sees it | |
 //! | [`BUFFERS`] | 8 | address of the receive ring's buffers, [`BUFFER_BYTES`] each | |
 //! | [`ENTRIES`] | 4 | descriptors of either ring | |
+//! | [`MTU`] | 4 | | bytes of the longest frame, `nic.mtu` |
 //!
-//! A descriptor is a line: address of the frame (a multiple of 64), its bytes (1 to `nic.mtu`), and a word that the
-//! card makes 1 when the frame was sent. Of a received one the card writes the bytes, then 1.
+//! A descriptor is a line: address of the frame (a multiple of 64), its bytes (1 to `nic.mtu`: the card cuts longer
+//! frames, which drivers refuse), and a word that the card makes 1 when the frame was sent. Of a received one the card
+//! writes the bytes, then 1.
 //!
 //! The other end answers a frame, after `nic.peer_ns`, with as many copies of it as its first four bytes say, of which
 //! 4096 may be on their way.
@@ -40,6 +42,8 @@ pub const RECEIVE_RING: u64 = 40;
 pub const BUFFERS: u64 = 48;
 /// Register: descriptors of a ring.
 pub const ENTRIES: u64 = 56;
+/// Register: bytes of the longest frame.
+pub const MTU: u64 = 64;
 
 /// Bytes of addresses that a card's registers take.
 pub const REGISTERS_BYTES: u64 = 1 << 16;
@@ -171,6 +175,7 @@ impl Card {
         match register {
             SEND_STATUS => self.sent.into(),
             RECEIVE_STATUS => self.received.into(),
+            MTU => self.mtu.into(),
             _ => 0,
         }
     }
@@ -311,7 +316,7 @@ mod tests {
     fn a_driver_may_say_anything() {
         let ones = Block::from_bytes(&[0xff; 64]);
         let mut card = Card::new(&load("deoi-cores", &[]).unwrap().nic);
-        for register in (0..=ENTRIES).step_by(8) {
+        for register in (0..=MTU).step_by(8) {
             card.store(0, register, u64::MAX);
         }
         let (mut agenda, mut tasks, mut accesses) = (Agenda::default(), VecDeque::new(), 0);

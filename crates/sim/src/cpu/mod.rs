@@ -480,6 +480,9 @@ impl Core {
         self.active = false;
         self.ports_used = 0;
         self.retry(outside);
+        if self.buffer.is_passed_over() {
+            self.drain(outside);
+        }
         self.events(outside);
         self.drain(outside);
         self.retire(outside);

@@ -156,8 +156,9 @@ impl Core {
     #[inline]
     pub(super) fn drain(&mut self, outside: &mut impl Outside) {
         if self.ports_used >= self.spec.memory_ports {
-            return;
+            return self.buffer.pass_over();
         }
+        self.buffer.has_port();
         if self.stores_wait {
             return self.ask_ahead(outside);
         }

@@ -13,6 +13,10 @@ pub(super) const MOST: u32 = 64;
 /// each line away before the store is there.
 const MOST_REFUSALS: u32 = 64;
 
+/// Cycles in a row without a port of the L1 after which the oldest store goes before loads: a loop with a load in each
+/// cycle could keep it from the other cores for ever.
+const MOST_PASSED_OVER: u32 = 1024;
+
 /// Stores to a line, which leave together, or one to what is no ordinary memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entry {
@@ -87,13 +91,23 @@ pub(super) struct StoreBuffer {
     sealed: u32,
     /// The lines of entries before it have been asked for.
     asked: u32,
+    /// Cycles in a row in which loads have left the oldest one no port.
+    passed_over: u32,
 }
 
 impl StoreBuffer {
     /// A buffer of so many entries, and one more for the second line of the last store in it.
     pub(super) fn new(limit: u32) -> StoreBuffer {
         let entries = vec![Entry::default(); (limit as usize + 1).next_power_of_two()];
-        StoreBuffer { entries: entries.into(), limit, head: 0, tail: 0, sealed: 0, asked: 0 }
+        StoreBuffer {
+            entries: entries.into(),
+            limit,
+            head: 0,
+            tail: 0,
+            sealed: 0,
+            asked: 0,
+            passed_over: 0,
+        }
     }
 
     #[inline(always)]
@@ -189,6 +203,21 @@ impl StoreBuffer {
     /// Whether the oldest one has waited so often that it goes before loads.
     pub(super) fn is_starved(&self) -> bool {
         !self.is_empty() && self.at(self.head).refusals >= MOST_REFUSALS
+    }
+
+    /// Loads leave no port to it in this cycle.
+    pub(super) fn pass_over(&mut self) {
+        self.passed_over += u32::from(!self.is_empty());
+    }
+
+    /// Whether loads have left it no port for so long that it goes before them.
+    pub(super) fn is_passed_over(&self) -> bool {
+        self.passed_over >= MOST_PASSED_OVER
+    }
+
+    /// There is a port for the oldest one.
+    pub(super) fn has_port(&mut self) {
+        self.passed_over = 0;
     }
 
     /// The oldest one is in the L1. Its position.

@@ -64,6 +64,34 @@ fn a_core_that_polls_sleeps() {
     }
 }
 
+/// The load of each cycle has the only port of the cache, and the store before the loop goes all the same.
+#[test]
+fn a_store_before_a_loop_that_polls_reaches_other_cores() {
+    let (asks, answers) = (0, 256);
+    let program = |store_first: bool| {
+        let mut code = Code::default();
+        code.addi(T1, ZERO, 1);
+        if store_first {
+            code.sd(T1, A0, asks);
+        }
+        let again = code.here();
+        code.ld(A2, A0, if store_first { answers } else { asks }).beq(A2, ZERO, again);
+        if !store_first {
+            code.sd(T1, A0, answers);
+        }
+        code.stop();
+        code
+    };
+    let spec = CpuSpec { memory_ports: 1, ..CpuSpec::default() };
+    let programs = [program(true), program(false)];
+    let mut node = Node::short(&programs, &spec, Delays::fixed(20), 1);
+    // The loop begins before the store's line is there.
+    node.memory.slow_down(DATA, 20);
+    node.run(100_000);
+    let left: Vec<u64> = node.cores.iter().map(|core| core.hart().x[A2 as usize]).collect();
+    assert_eq!(left, [1, 1], "in cycle {}", node.now);
+}
+
 #[test]
 fn many_that_poll_cost_little() {
     let mut programs = vec![poller(0, 1); 16];

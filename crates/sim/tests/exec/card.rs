@@ -84,6 +84,20 @@ fn short_bursts_carry_frames_whole() {
     }
 }
 
+/// The driver refuses frames that the card would cut.
+#[test]
+fn frames_longer_than_the_mtu_are_refused() {
+    let short = [("nic.mtu", "750")];
+    let text = said(&drive(2, &short, &["--sizes=750", "--rounds=2"]));
+    assert!(text.contains("750 bytes"), "{text}");
+    for argv in [&["--sizes=751"][..], &["--frames=2", "--frame-bytes=1500"]] {
+        let outcome = drive(2, &short, argv);
+        let error = String::from_utf8_lossy(&outcome.nodes[0].stderr).into_owned();
+        assert_eq!(outcome.nodes[0].end, End::Exit(1));
+        assert!(error.contains("no frames longer than 750 bytes (nic.mtu)"), "{error}");
+    }
+}
+
 /// Frames that reach memory long after the card has had them interrupt, too.
 #[test]
 fn a_slow_way_to_memory_loses_no_interrupt() {

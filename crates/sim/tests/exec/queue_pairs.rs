@@ -68,6 +68,18 @@ fn messages_of_any_packets_and_bursts_come_whole() {
     }
 }
 
+/// A program has no more messages under way than the queues have entries.
+#[test]
+fn messages_of_short_queues_come_whole() {
+    for entries in ["1", "2", "3"] {
+        let settings = [("qpair.queue_entries", entries)];
+        let argv = ["--sizes=64,1000", "--rounds=2", "--messages=12"];
+        let text = said(&exchange(&settings, &argv));
+        assert!(text.contains("1000 bytes"), "{entries}: {text}");
+        assert_eq!(said(&exchange(&settings, &["--isolation"])), "PASS isolation\n");
+    }
+}
+
 /// Frames of the link that are lost or damaged are sent again; the answer does not depend on the threads.
 #[test]
 fn messages_over_bad_links_come_whole() {
