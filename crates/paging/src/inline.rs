@@ -344,7 +344,8 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     // SAFETY: errno is the thread's own; the interrupted code must find it as it was.
     let errno = unsafe { *libc::__errno_location() };
     // SAFETY: the kernel gives handlers of SA_SIGINFO an address for SIGBUS.
-    let (address, is_fault) = unsafe { ((*info).si_addr() as usize, (*info).si_code > 0) };
+    let (address, is_fault) =
+        unsafe { ((*info).si_addr() as usize, (*info).si_code == libc::BUS_ADRERR) };
     let page = address & !(PAGE_BYTES - 1);
     // SAFETY: takes nothing.
     let may_try_again = || is_fault && changes::may_have_met(page, unsafe { libc::gettid() });

@@ -190,6 +190,18 @@ impl Inner {
     }
 }
 
+/// Waits for the pages of a range that are in transit. A change waits for those that are so since only: while it does,
+/// signals are blocked, and a lender may be silent for long.
+pub(super) fn let_arrive(core: &Core, range: Range<usize>) {
+    core.table.used(range, |_, cell| {
+        let mut seen = cell.load();
+        while seen.is_in_transit() {
+            cell.wait(seen, Some(RETRY));
+            seen = cell.load();
+        }
+    });
+}
+
 /// Holds a page, waiting for its transit if need be; returns its former state. `None`: it is empty.
 fn hold(cell: &Cell) -> Option<Entry> {
     loop {

@@ -92,6 +92,8 @@ fn arrive(core: &Core, page: usize, is_there: bool, is_hot: bool) {
         cell.settle(Entry::EMPTY);
         drop_pages(core.staging_of(frame), PAGE_BYTES);
         core.release(frame);
+        // Its mapping was replaced: threads that wait for the old page are to touch the new one.
+        core.uffd.wake(page);
     }
 }
 

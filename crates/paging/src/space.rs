@@ -10,11 +10,11 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::changes::Change;
+use super::changes::Replacement;
 use super::core::{Core, drop_pages};
 use super::inline::Mask;
 use super::options::PAGE_BYTES;
-use super::ranges::{Child, Inner, drop_range};
+use super::ranges::{Child, Inner, drop_range, let_arrive};
 use rackmem_lease::error::{Error, Result};
 use rackmem_lease::sync::wait::Lock;
 
@@ -63,7 +63,6 @@ impl Space {
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Inner) -> T) -> T {
         let _mask = Mask::blocking();
         let _held = self.lock.hold();
-        let _change = Change::begin();
         // SAFETY: the lock is held, and `work` gets no reference to `self`.
         work(unsafe { &mut *self.inner.get() })
     }
@@ -120,9 +119,13 @@ impl Space {
         if flags & MAP_TYPE != 0 && flags & MAP_TYPE != libc::MAP_PRIVATE {
             return Err(errno("borrowed memory is private", libc::EINVAL));
         }
+        let is_fixed = flags & libc::MAP_FIXED != 0;
+        let replaces = is_fixed && flags & libc::MAP_FIXED_NOREPLACE != libc::MAP_FIXED_NOREPLACE;
+        let replaced = replaces.then(|| pages_of(address, length)).transpose()?;
+        replaced.iter().for_each(|range| let_arrive(core, range.clone()));
         self.with(|inner| {
             inner.check_commitment(core, length)?;
-            let replaces = flags & libc::MAP_FIXED_NOREPLACE != libc::MAP_FIXED_NOREPLACE;
+            let _replacement = replaced.as_ref().map(Replacement::begin);
             let kept = flags & !NOT_KEPT;
             let flags = kept | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
             // SAFETY: without MAP_FIXED nothing that is there is touched; with it the caller asks for that.
@@ -131,7 +134,7 @@ impl Space {
                 return Err(last_error("cannot map borrowed memory"));
             }
             let range = base as usize..base as usize + length;
-            if flags & libc::MAP_FIXED != 0 && replaces {
+            if replaces {
                 inner.forget(core, range.clone());
             }
             let adopted = inner.adopt(core, range.clone(), protection);
@@ -146,6 +149,7 @@ impl Space {
     /// See [`super::Pager::unmap`].
     pub(crate) fn unmap(&self, core: &Core, address: usize, length: usize) -> Result<()> {
         let range = pages_of(address, length)?;
+        let_arrive(core, range.clone());
         self.with(|inner| {
             inner.forget(core, range.clone());
             // SAFETY: the caller asks for it.
@@ -165,7 +169,11 @@ impl Space {
         map: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
         let range = pages_of(address, length)?;
-        self.with(|inner| map().inspect(|_| inner.forget(core, range)))
+        let_arrive(core, range.clone());
+        self.with(|inner| {
+            let _replacement = Replacement::begin(&range);
+            map().inspect(|_| inner.forget(core, range.clone()))
+        })
     }
 
     /// See [`super::Pager::discard`].
@@ -174,6 +182,7 @@ impl Space {
             return Ok(());
         }
         let range = pages_of(address, length)?;
+        let_arrive(core, range.clone());
         self.with(|_| {
             drop_range(core, range.clone());
             Ok(())
@@ -211,12 +220,14 @@ impl Space {
         if flags & !(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) != 0 {
             return Err(errno("only MREMAP_MAYMOVE and MREMAP_FIXED are known", libc::EINVAL));
         }
+        let_arrive(core, old.clone());
         self.with(|inner| {
             if flags & libc::MREMAP_FIXED != 0 {
                 let target = pages_of(new_address, new_length)?;
                 if target.start < old.end && old.start < target.end {
                     return Err(errno("both ranges of mremap overlap", libc::EINVAL));
                 }
+                let _replacement = Replacement::begin(&target);
                 let old = inner.shrink(core, old, new_length);
                 inner.forget(core, target.clone());
                 return inner.relocate(core, old, target);

@@ -118,8 +118,8 @@ struct Watch<'a> {
     interrupt: &'a Interrupt,
     /// Failure that ends the run early.
     failure: Option<Failure>,
-    /// Time at which those that are still there get SIGTERM.
-    last_words: Option<Instant>,
+    /// The one that has failed, and the time at which those that are still there get SIGTERM.
+    first: Option<(Ended, Instant)>,
     /// Time at which those that are still there get SIGKILL.
     deadline: Option<Instant>,
     /// Whether those of this host have got SIGKILL. Launchers get it later: a run on another host needs the time until
@@ -140,7 +140,7 @@ impl<'a> Watch<'a> {
             sink,
             interrupt,
             failure: None,
-            last_words: None,
+            first: None,
             deadline: None,
             killed_here: false,
             lifeline: None,
@@ -169,15 +169,15 @@ impl<'a> Watch<'a> {
             let failed: Vec<Ended> = failed.collect();
             if let Some(all) = &mut self.failed {
                 all.extend(failed);
-            } else if let Some(first) = failed.into_iter().min_by_key(Ended::suspicion) {
-                let others = self.processes.iter().filter(|process| process.is_running()).count();
-                let failure = first.failure(others);
-                let failure = match self.lifeline {
-                    Some(_) => Failure::silent(failure.status),
-                    None => failure,
-                };
-                self.end_all_soon(failure);
+            } else if let Some(first) = failed.into_iter().min_by_key(Ended::suspicion)
+                && self.failure.is_none()
+                && self.first.is_none()
+            {
+                self.first = Some((first, Instant::now() + LAST_WORDS));
             }
+        }
+        if let Some((first, _)) = self.first.take() {
+            self.failure = Some(self.reason(&first));
         }
         match (self.failure, &mut self.failed) {
             (Some(failure), _) => Err(failure),
@@ -188,7 +188,8 @@ impl<'a> Watch<'a> {
 
     /// Sleeps until something has happened or is due.
     fn wait(&self) {
-        let next = self.deadline.or(self.last_words).or(self.limit);
+        let last_words = self.first.as_ref().map(|&(_, time)| time);
+        let next = self.deadline.or(last_words).or(self.limit);
         let left = next.map(|at| at.saturating_duration_since(Instant::now())).unwrap_or(LONG);
         let timeout = timespec(left);
         let mut fds: Vec<PollFd<'_>> = self.processes.iter().flat_map(Process::poll_fds).collect();
@@ -212,8 +213,8 @@ impl<'a> Watch<'a> {
                 self.end_all(hosts::too_late(&self.processes));
             }
         }
-        if is_over(self.last_words) {
-            self.terminate();
+        if let Some((first, _)) = self.first.take_if(|(_, time)| is_over(Some(*time))) {
+            self.end_all(self.reason(&first));
         }
         if is_over(self.deadline) {
             self.kill();
@@ -243,26 +244,24 @@ impl<'a> Watch<'a> {
         ended?.err()
     }
 
+    /// The failure of a run in which a process has failed.
+    fn reason(&self, first: &Ended) -> Failure {
+        let others = self.processes.iter().filter(|process| process.is_running()).count();
+        let failure = first.failure(others);
+        match self.lifeline {
+            Some(_) => Failure::silent(failure.status),
+            None => failure,
+        }
+    }
+
     /// Asks all processes to end. The first reason counts.
     fn end_all(&mut self, why: Failure) {
         if self.failure.is_none() {
-            self.failure = Some(why);
-            self.terminate();
+            let first = self.first.take().map(|(first, _)| self.reason(&first));
+            self.failure = Some(first.unwrap_or(why));
+            self.processes.iter().for_each(Process::terminate);
+            self.deadline = Some(Instant::now() + PATIENCE);
         }
-    }
-
-    /// As `end_all`, after the time for last words.
-    fn end_all_soon(&mut self, why: Failure) {
-        if self.failure.is_none() {
-            self.failure = Some(why);
-            self.last_words = Some(Instant::now() + LAST_WORDS);
-        }
-    }
-
-    fn terminate(&mut self) {
-        self.last_words = None;
-        self.processes.iter().for_each(Process::terminate);
-        self.deadline = Some(Instant::now() + PATIENCE);
     }
 }
 

@@ -144,7 +144,7 @@ static void part_maps(void)
 
 /* --- mappings that are replaced while another thread reads them --- */
 
-enum { REPLACED_PAGES = 64, REPLACEMENTS = 500 };
+enum { REPLACED_PAGES = 256, REPLACEMENTS = 200, READERS = 2 };
 
 static atomic_bool is_replaced;
 
@@ -167,17 +167,19 @@ static void replace(void *memory, int flags)
 static void part_replaced(void)
 {
     char *memory = map((size_t)REPLACED_PAGES * PAGE);
-    pthread_t reader;
-    CHECK(pthread_create(&reader, NULL, read_until_replaced, memory) == 0);
+    pthread_t readers[READERS];
+    for (int i = 0; i < READERS; i++)
+        CHECK(pthread_create(&readers[i], NULL, read_until_replaced, memory) == 0);
     for (int round = 0; round < REPLACEMENTS; round++) {
+        if (round % 4 == 0)
+            push_out();
         replace(memory, MAP_SHARED);
         replace(memory, MAP_PRIVATE);
         replace(memory, MAP_PRIVATE);
-        if (round % 100 == 0)
-            push_out();
     }
     atomic_store(&is_replaced, 1);
-    CHECK(pthread_join(reader, NULL) == 0);
+    for (int i = 0; i < READERS; i++)
+        CHECK(pthread_join(readers[i], NULL) == 0);
 }
 
 /* --- fork --- */

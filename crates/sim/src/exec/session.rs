@@ -311,16 +311,18 @@ impl Session {
                 return Some(over);
             }
             let Some(next) = next else { return Some(Over::Ended) };
-            if until.cycle.is_some_and(|cycle| next >= cycle) {
+            let end = last_words(&self.rack.nodes, options);
+            if end.is_none() && until.cycle.is_some_and(|cycle| next >= cycle) {
                 return None;
             }
-            let last = self.rack.epoch(next, most);
+            let last = self.rack.epoch(next, end.unwrap_or(most));
             self.pass_notices();
             pass_output(&mut self.rack.nodes, options);
             self.note_marks();
-            if until.output.is_some_and(|text| prints(&self.rack.nodes[0], &mut seen, text))
-                || self.has_reached(until)
-            {
+            let is_there =
+                until.output.is_some_and(|text| prints(&self.rack.nodes[0], &mut seen, text))
+                    || self.has_reached(until);
+            if is_there && last_words(&self.rack.nodes, options).is_none() {
                 return None;
             }
             let is_reported = self.epochs % EPOCHS_PER_REPORT == 0;
@@ -483,13 +485,10 @@ fn check(machine: &Machine, jobs: &[Job<'_>]) -> Result<(), ExecError> {
 
 /// Whether the run is over before the cycle `next`, in which the next thing happens.
 fn over(nodes: &Crew<Node>, next: Option<Cycle>, options: &Options<'_>) -> Option<Over> {
-    let ends = || nodes.iter().map(|node| &node.system.end);
-    if ends().all(Option::is_some) {
+    if nodes.iter().all(|node| node.system.end.is_some()) {
         return Some(Over::Ended);
     }
-    let failed = ends().flatten().filter(|(end, _)| !end.is_success());
-    if let Some(failed) = failed.map(|&(_, cycle)| cycle).min() {
-        let last = (failed + LAST_WORDS_CYCLES).min(options.max_cycles.unwrap_or(Cycle::MAX));
+    if let Some(last) = last_words(nodes, options) {
         return next.is_none_or(|next| next > last).then_some(Over::Ended);
     }
     let why = match (next, options.max_cycles) {
@@ -512,6 +511,13 @@ fn over(nodes: &Crew<Node>, next: Option<Cycle>, options: &Options<'_>) -> Optio
     let places: Vec<String> =
         nodes.iter().flat_map(|node| node.system.describe(&node.chip)).collect();
     Some(Over::Cut(format!("{why}\n{}", places.join("\n"))))
+}
+
+/// The last cycle of a run in which a node has failed. Nothing that was to come of the run comes any more.
+fn last_words(nodes: &Crew<Node>, options: &Options<'_>) -> Option<Cycle> {
+    let ends = nodes.iter().filter_map(|node| node.system.end.as_ref());
+    let failed = ends.filter(|(end, _)| !end.is_success()).map(|&(_, cycle)| cycle).min()?;
+    Some((failed + LAST_WORDS_CYCLES).min(options.max_cycles.unwrap_or(Cycle::MAX)))
 }
 
 /// Passes on what processes have written, if there is a sink.
