@@ -497,7 +497,13 @@ impl Kernel {
     }
 
     /// Whether an address is behind the end of a file no more, which somebody else has made longer.
-    pub(super) fn has_grown(&mut self, address: u64, memory: &mut dyn UserMemory) -> bool {
+    pub(super) fn has_grown(
+        &mut self,
+        address: u64,
+        memory: &mut dyn UserMemory,
+        host: &mut dyn Host,
+    ) -> bool {
+        host.await_earlier();
         let all = self.shared.regions.iter().copied();
         let region = all.into_iter().find(|region| region.overlaps(address, address + 1));
         region.is_some_and(|region| self.fit(&region, memory) == Ok(true))

@@ -4,7 +4,7 @@ use std::io;
 
 use proptest::prelude::*;
 use rackmem_riscv::kernel::{
-    Effect, Errno, Expired, Host, Interrupted, Kernel, Program, Reply, Stream,
+    Caused, Effect, Errno, Expired, Host, Interrupted, Kernel, Program, Reply, Stream,
 };
 use rackmem_riscv::space::{AddressSpace, PAGE, Permissions, TOP};
 use rackmem_riscv::{Hart, abi};
@@ -84,6 +84,11 @@ impl Process {
         state.x[abi::A0..abi::A0 + args.len()].copy_from_slice(args);
         let reply = self.kernel.call(hart, &mut state, &mut self.space, &mut self.world);
         (state, reply)
+    }
+
+    /// Whether the program handles what an instruction has caused.
+    pub fn fault(&mut self, hart: usize, state: &mut Hart, what: Caused) -> bool {
+        self.kernel.fault(hart, state, what, &mut self.space, &mut self.world)
     }
 
     /// The program is over.
