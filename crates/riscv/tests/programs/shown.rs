@@ -1,15 +1,18 @@
-//! Mappings of files that others change.
+//! Mappings of files that others change, and of files that grow when the machine has no memory for that.
 
 use std::fs::File;
 use std::io;
 
-use rackmem_riscv::kernel::{Caused, Effect, Host, Kernel, Kind, OpenMode, Opened, Status, Stream};
+use rackmem_riscv::kernel::{
+    Caused, Effect, Host, Kernel, Kind, OpenMode, Opened, Status, Stream, UserMemory,
+};
 use rackmem_riscv::space::{AddressSpace, Cause, Fault, PAGE, Permissions, Wanted};
 use rackmem_riscv::{Hart, abi};
 
 use super::kernel::DATA;
 
 const OPENAT: u64 = 56;
+const PWRITE: u64 = 68;
 const MMAP: u64 = 222;
 const SHARED: u64 = 1;
 const READ: u64 = 1;
@@ -56,10 +59,56 @@ impl Host for World {
     }
 }
 
+/// Memory that may be full.
+struct Memory {
+    space: AddressSpace,
+    is_full: bool,
+    is_deferred: bool,
+}
+
+impl UserMemory for Memory {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Fault> {
+        self.space.read(address, bytes)
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        self.space.write(address, bytes)
+    }
+
+    fn map(&mut self, address: u64, length: u64, permissions: Permissions) -> bool {
+        self.is_deferred |= self.is_full;
+        !self.is_full && UserMemory::map(&mut self.space, address, length, permissions)
+    }
+
+    fn unmap(&mut self, address: u64, length: u64) {
+        UserMemory::unmap(&mut self.space, address, length);
+    }
+
+    fn protect(&mut self, address: u64, length: u64, permissions: Permissions) -> bool {
+        UserMemory::protect(&mut self.space, address, length, permissions)
+    }
+
+    fn permissions(&self, address: u64) -> Option<Permissions> {
+        self.space.permissions(address)
+    }
+
+    fn discard(&mut self, address: u64, length: u64) {
+        self.space.discard(address, length);
+    }
+
+    fn is_deferred(&self) -> bool {
+        self.is_deferred
+    }
+
+    fn forget_deferred(&mut self) {
+        self.is_deferred = false;
+    }
+}
+
 /// A process that maps two pages of a file of one page.
 struct Process {
     kernel: Kernel,
-    memory: AddressSpace,
+    memory: Memory,
     world: World,
     file: u64,
     mapping: u64,
@@ -74,7 +123,7 @@ impl Process {
         file.set_len(PAGE).expect("the file is ours");
         let mut process = Process {
             kernel: Kernel::new(0x50_0000, 1),
-            memory: space,
+            memory: Memory { space, is_full: false, is_deferred: false },
             world: World { file, earlier: None },
             file: 0,
             mapping: 0,
@@ -92,6 +141,12 @@ impl Process {
         let reply = self.kernel.call(0, &mut state, &mut self.memory, &mut self.world);
         assert_eq!(reply.effect, Effect::Return);
         state.x[abi::A0]
+    }
+
+    /// Bytes of the mapping.
+    fn shown(&mut self, offset: u64) -> [u8; 4] {
+        let word = self.memory.space.load(self.mapping + offset, 4).expect("it is mapped");
+        (word as u32).to_le_bytes()
     }
 
     /// Whether a load of the second page is made again; otherwise it is `SIGBUS`, which ends the program.
@@ -116,4 +171,18 @@ fn a_page_that_a_program_before_this_one_takes_is_not_found() {
     process.world.file.set_len(2 * PAGE).expect("the file is ours");
     process.world.earlier = Some(PAGE);
     assert!(!process.finds_second_page());
+}
+
+#[test]
+fn a_write_succeeds_where_no_memory_is_left_to_show_it() {
+    let mut process = Process::new();
+    process.memory.is_full = true;
+    assert_eq!(process.value(PWRITE, &[process.file, DATA, 8, PAGE - 4]), 8);
+    assert_eq!(process.world.file.metadata().expect("the file is ours").len(), PAGE + 4);
+    assert_eq!(process.shown(PAGE - 4), *b"/fil");
+    assert!(!process.finds_second_page());
+    assert!(!process.memory.is_deferred, "the next call is not made again");
+    process.memory.is_full = false;
+    assert!(process.finds_second_page());
+    assert_eq!(process.shown(PAGE), *b"e\0\0\0");
 }
