@@ -116,6 +116,11 @@ impl Pipe {
         self.bytes.len()
     }
 
+    /// Pages with bytes that wait to be read.
+    pub(super) fn page_count(&self) -> usize {
+        self.pages.len()
+    }
+
     /// The first bytes, which stay.
     pub(super) fn first(&self, most: usize) -> Vec<u8> {
         self.bytes.iter().copied().take(most).collect()
