@@ -210,6 +210,12 @@ fn calls_on_pieces_of_memory_take_flags() {
     prints("advice", &["flags"], include_str!("expected/flags.txt"));
 }
 
+/// QEMU copies all that a call names first, so the text is that of Linux itself.
+#[test]
+fn pages_of_pipes_move_as_a_whole_or_stay() {
+    prints("torn", &[], include_str!("expected/torn.txt"));
+}
+
 #[test]
 fn mapped() {
     prints_the_same("mapped", &[]);
