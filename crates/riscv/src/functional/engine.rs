@@ -241,7 +241,7 @@ impl<'a> Engine<'a> {
             _ => return false,
         };
         let hart = &mut self.threads[number].hart;
-        let is_handled = self.kernel.fault(number, hart, what, &mut self.space);
+        let is_handled = self.kernel.fault(number, hart, what, &mut self.space, &mut self.host);
         self.note_code();
         is_handled
     }

@@ -378,9 +378,7 @@ impl Kernel {
             places.extend(self.files.truncated(context, &process));
         }
         for place in places.into_iter().filter(|_| result.is_ok()) {
-            if let Err(errno) = self.after_write(context, &place) {
-                return Some(Err(errno));
-            }
+            self.after_write(context, &place);
         }
         Some(result)
     }

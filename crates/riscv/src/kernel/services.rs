@@ -276,4 +276,7 @@ pub trait UserMemory {
     fn is_deferred(&self) -> bool {
         false
     }
+
+    /// Has [`UserMemory::is_deferred`] be `false` again: this call is not to be made again.
+    fn forget_deferred(&mut self) {}
 }

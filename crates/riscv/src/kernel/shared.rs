@@ -463,15 +463,20 @@ impl Kernel {
         Ok(())
     }
 
-    /// A call has written a part of an open file, or cut it: mappings show that.
-    pub(super) fn after_write(&mut self, context: &mut Context<'_>, place: &Place) -> Result<()> {
+    /// A call has written a part of an open file, or cut it: mappings show that. The call has succeeded, whether or not
+    /// there is memory for their new pages: those without are behind the end of the file until they are touched.
+    pub(super) fn after_write(&mut self, context: &mut Context<'_>, place: &Place) {
         for region in self.shared.showing(place.inode, 0, u64::MAX) {
-            self.fit(&region, context.memory)?;
+            let _ = self.fit(&region, context.memory);
         }
         for region in self.shared.showing(place.inode, place.from, place.to) {
-            fill(&region, &mut self.files, context.memory, false)?;
+            let beyond = self.memory.beyond.within(region.start, region.end);
+            let end = beyond.first().map_or(region.end, |part| part.0);
+            if region.start < end {
+                let present = region.part(region.start, end);
+                let _ = fill(&present, &mut self.files, context.memory, false);
+            }
         }
-        Ok(())
     }
 
     /// The file of a mapping has another length, perhaps. Returns whether there are pages now that were behind its end.
@@ -488,6 +493,8 @@ impl Kernel {
             return Ok(false);
         }
         if !self.memory.reveal(before, end, memory) {
+            memory.forget_deferred();
+            self.memory.hide((before, region.end), region.permissions, memory);
             return Err(Errno::NOMEM);
         }
         let fresh = Region { permissions: Permissions::READ_WRITE, ..region.part(before, end) };
@@ -497,7 +504,13 @@ impl Kernel {
     }
 
     /// Whether an address is behind the end of a file no more, which somebody else has made longer.
-    pub(super) fn has_grown(&mut self, address: u64, memory: &mut dyn UserMemory) -> bool {
+    pub(super) fn has_grown(
+        &mut self,
+        address: u64,
+        memory: &mut dyn UserMemory,
+        host: &mut dyn Host,
+    ) -> bool {
+        host.await_earlier();
         let all = self.shared.regions.iter().copied();
         let region = all.into_iter().find(|region| region.overlaps(address, address + 1));
         region.is_some_and(|region| self.fit(&region, memory) == Ok(true))

@@ -225,6 +225,7 @@ impl Kernel {
         state: &mut Hart,
         what: Caused,
         memory: &mut dyn UserMemory,
+        host: &mut dyn Host,
     ) -> bool {
         const SIGILL: u64 = 4;
         const SIGTRAP: u64 = 5;
@@ -235,7 +236,7 @@ impl Kernel {
             Caused::Breakpoint => (SIGTRAP, 1, state.pc),
             Caused::Fault(fault) => {
                 let beyond = self.memory.beyond.at(fault.address);
-                if beyond.is_some() && self.has_grown(fault.address, memory) {
+                if beyond.is_some() && self.has_grown(fault.address, memory, host) {
                     return true;
                 }
                 let is_beyond = beyond.is_some_and(|permissions| match fault.wanted {

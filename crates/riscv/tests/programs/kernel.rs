@@ -4,7 +4,7 @@ use std::io;
 
 use proptest::prelude::*;
 use rackmem_riscv::kernel::{
-    Effect, Errno, Expired, Host, Interrupted, Kernel, Program, Reply, Stream,
+    Caused, Effect, Errno, Expired, Host, Interrupted, Kernel, Program, Reply, Stream,
 };
 use rackmem_riscv::space::{AddressSpace, PAGE, Permissions, TOP};
 use rackmem_riscv::{Hart, abi};
@@ -27,6 +27,8 @@ struct World {
     /// Those of a large machine if it is 0.
     memory_bytes: u64,
     said: Vec<String>,
+    /// Bytes of standard input that the program has.
+    given: usize,
 }
 
 impl Host for World {
@@ -40,7 +42,9 @@ impl Host for World {
     }
 
     fn input(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        io::Read::read(&mut &b"in\n"[..], buffer)
+        let count = io::Read::read(&mut &b"in\n"[self.given..], buffer)?;
+        self.given += count;
+        Ok(count)
     }
 
     fn harts(&self) -> usize {
@@ -84,6 +88,11 @@ impl Process {
         state.x[abi::A0..abi::A0 + args.len()].copy_from_slice(args);
         let reply = self.kernel.call(hart, &mut state, &mut self.space, &mut self.world);
         (state, reply)
+    }
+
+    /// Whether the program handles what an instruction has caused.
+    pub fn fault(&mut self, hart: usize, state: &mut Hart, what: Caused) -> bool {
+        self.kernel.fault(hart, state, what, &mut self.space, &mut self.world)
     }
 
     /// The program is over.
@@ -298,6 +307,16 @@ const TIMERFD_SETTIME: u64 = 86;
 const TIMERFD_GETTIME: u64 = 87;
 const TGKILL: u64 = 131;
 const RT_SIGACTION: u64 = 134;
+
+#[test]
+fn standard_input_that_finds_no_place_is_there_for_the_next_read() {
+    let (mut process, end) = (Process::new(), DATA + PAGE);
+    assert_eq!(process.value(READ, &[0, end - 2, 3]), Errno::FAULT.result());
+    assert_eq!(process.value(READ, &[0, end - 2, 2]), 2);
+    assert_eq!(process.value(READ, &[0, end - 4, 4]), 1);
+    assert_eq!(process.word(end - 8).to_le_bytes()[4..], *b"\n\0in");
+    assert_eq!(process.value(READ, &[0, end - 4, 4]), 0);
+}
 
 #[test]
 fn a_read_of_an_empty_pipe_is_made_again() {

@@ -10,6 +10,7 @@ mod kernel;
 mod network;
 mod official;
 mod rig;
+mod shown;
 mod space;
 mod start;
 #[path = "../support/mod.rs"]

@@ -294,7 +294,7 @@ fn a_program_that_is_killed_resets_its_connections() {
     let crash = |process: &mut Process| {
         let what = Caused::Illegal;
         let mut state = Hart::new(0x1000);
-        assert!(!process.kernel.fault(0, &mut state, what, &mut process.space));
+        assert!(!process.fault(0, &mut state, what));
     };
     for end in [&kill as &dyn Fn(&mut Process), &crash] {
         let mut nodes = [node(0), node(1)];

@@ -372,6 +372,10 @@ impl UserMemory for User<'_> {
     fn is_deferred(&self) -> bool {
         self.pages.may_wait && self.pages.missing_bytes > 0
     }
+
+    fn forget_deferred(&mut self) {
+        self.pages.missing_bytes = 0;
+    }
 }
 
 pub fn image(chip: &mut Chip) -> &mut Image {

@@ -492,7 +492,7 @@ impl System {
         chip.settle();
         chip.show_stores();
         let mut user = User { pages: &mut self.pages, chip };
-        if self.kernel.fault(core, &mut hart, what, &mut user) {
+        if self.kernel.fault(core, &mut hart, what, &mut user, &mut self.host) {
             self.resume(core, &hart, chip);
             return self.after_call(core, chip);
         }

@@ -272,8 +272,14 @@ impl Files {
             return if has_writers { Err(context.would_block(waits)) } else { Ok(0) };
         }
         let count = self.put_some(context, to.file, &bytes, at)?;
-        if takes && self.table.pipe(pipe)?.remove(count) {
-            self.note_pipe(pipe, Way::Write, 0);
+        if takes {
+            let pipe_from = self.table.pipe(pipe)?;
+            let pages = pipe_from.page_count();
+            pipe_from.remove(count);
+            // As on Linux, where each page that gets empty wakes writers, also if there was room before.
+            if pipe_from.page_count() < pages {
+                self.note_pipe(pipe, Way::Write, 0);
+            }
         }
         context.has_changed = true;
         if let Some(at) = at {

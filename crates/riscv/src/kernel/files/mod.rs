@@ -43,6 +43,8 @@ mod table;
 mod timer;
 mod transfer;
 
+use std::collections::VecDeque;
+
 use serde::{Deserialize, Serialize};
 
 use super::saved::Checked;
@@ -69,6 +71,9 @@ pub(super) struct Files {
     current: String,
     /// Permissions that files do not get when they are made.
     mask: u32,
+    /// Bytes of standard input that the host has given, and that found no place in user memory.
+    #[serde(default)]
+    input: VecDeque<u8>,
     /// State of the random numbers of `getrandom` and `/dev/urandom`.
     pub random: u64,
 }
@@ -76,7 +81,8 @@ pub(super) struct Files {
 impl Files {
     pub(super) fn new(seed: u64) -> Files {
         let current = crate::host::FOLDER.to_owned();
-        Files { table: Table::default(), current, mask: 0o022, random: seed }
+        let input = VecDeque::new();
+        Files { table: Table::default(), current, mask: 0o022, input, random: seed }
     }
 
     /// Descriptors are below `most` from now on.

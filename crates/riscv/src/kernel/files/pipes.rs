@@ -116,9 +116,31 @@ impl Pipe {
         self.bytes.len()
     }
 
+    /// Pages with bytes that wait to be read.
+    pub(super) fn page_count(&self) -> usize {
+        self.pages.len()
+    }
+
     /// The first bytes, which stay.
     pub(super) fn first(&self, most: usize) -> Vec<u8> {
         self.bytes.iter().copied().take(most).collect()
+    }
+
+    /// Of `count` bytes that user memory takes of a read of `most`, those that the read moves. As on Linux, what it
+    /// wants of a page moves as a whole, or stays.
+    fn whole_pages(&self, most: usize, count: usize) -> usize {
+        let mut end = 0;
+        let ends = self.pages.iter().map(|page| {
+            end = (end + page.end - page.begin).min(most);
+            end
+        });
+        ends.take_while(|&end| end <= count).last().unwrap_or(0)
+    }
+
+    /// Of `count` bytes that user memory gives of a write of `length`, those that the write moves: whole pages, too.
+    fn whole_new_pages(&self, length: usize, count: usize) -> usize {
+        let merged = self.merged(length);
+        count.checked_sub(merged).map_or(0, |rest| merged + rest / PAGE * PAGE)
     }
 
     /// Takes the first bytes out. Returns whether a writer that found it full has room now.
@@ -203,20 +225,27 @@ impl Files {
         self.table.add(file, flags & CLOEXEC != 0)
     }
 
-    /// Reads from a pipe into user memory; bytes that have no place there stay.
-    pub(super) fn read_pipe(
+    /// Reads from a pipe into pieces of user memory.
+    pub(super) fn read_pieces(
         &mut self,
         context: &mut Context<'_>,
         (number, waits): (u32, bool),
-        (to, length): (u64, u64),
+        pieces: &[(u64, u64)],
     ) -> Result {
+        let length = total(pieces);
         let has_writers = self.table.has_end(number, Way::Write);
         let pipe = self.table.pipe(number)?;
         if !pipe.is_readable() && has_writers && length > 0 {
             return Err(context.would_block(waits));
         }
-        let bytes = pipe.first(length as usize);
-        let count = context.write_some(to, &bytes)?;
+        let bytes = pipe.first(length);
+        let mut count = scatter_some(context, pieces, &bytes);
+        if count < bytes.len() {
+            count = pipe.whole_pages(bytes.len(), count);
+            if count == 0 {
+                return Err(Errno::FAULT);
+            }
+        }
         let has_room = pipe.remove(count);
         context.has_changed |= count > 0;
         if has_room {
@@ -232,40 +261,27 @@ impl Files {
         }
     }
 
-    /// Writes pieces of user memory to a pipe, as one: `PIPE_BUF` counts the bytes of all of them. An error counts only
-    /// if nothing was written before.
+    /// Writes pieces of user memory to a pipe, as one: `PIPE_BUF` counts the bytes of all of them.
     pub(super) fn write_pieces(
         &mut self,
         context: &mut Context<'_>,
         pipe: (u32, bool),
         pieces: &[(u64, u64)],
     ) -> Result {
-        let length = pieces.iter().fold(0, |sum: u64, piece| sum.saturating_add(piece.1));
+        let length = total(pieces);
         if length == 0 {
             return Ok(0);
         }
-        let most = self.room_of(context, pipe, length.min(MOST_BYTES) as usize)? as u64;
-        let mut written: u64 = 0;
-        let mut bytes = Vec::new();
-        for &(start, length) in pieces {
-            let end = written.saturating_add(length).min(most);
-            let from = start.wrapping_sub(written);
-            while written < end {
-                let mut buffer = vec![0; (end - written).min(CHUNK) as usize];
-                let count = match context.read_some(from.wrapping_add(written), &mut buffer) {
-                    Err(errno) if written == 0 => return Err(errno),
-                    outcome => outcome.unwrap_or(0),
-                };
-                bytes.extend(&buffer[..count]);
-                written += count as u64;
-                if count < buffer.len() {
-                    self.append(context, pipe.0, &bytes)?;
-                    return Ok(written);
-                }
+        let most = self.room_of(context, pipe, length)?;
+        let mut bytes = gather_some(context, pieces, most);
+        if bytes.len() < most {
+            bytes.truncate(self.table.pipe(pipe.0)?.whole_new_pages(length, bytes.len()));
+            if bytes.is_empty() {
+                return Err(Errno::FAULT);
             }
         }
         self.append(context, pipe.0, &bytes)?;
-        Ok(written)
+        Ok(bytes.len() as u64)
     }
 
     /// Puts bytes into a pipe.
@@ -309,6 +325,47 @@ impl Files {
         // A writer that waits writes all: the pipe grows for the time being.
         Ok(if waits { length } else { taken })
     }
+}
+
+/// Bytes of pieces that a call moves, at most.
+fn total(pieces: &[(u64, u64)]) -> usize {
+    let length = pieces.iter().fold(0, |sum: u64, piece| sum.saturating_add(piece.1));
+    length.min(MOST_BYTES) as usize
+}
+
+/// Reads up to `most` bytes of pieces of user memory, up to the first page that cannot be read.
+fn gather_some(context: &mut Context<'_>, pieces: &[(u64, u64)], most: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for &(from, length) in pieces {
+        let end = bytes.len() + length.min((most - bytes.len()) as u64) as usize;
+        let from = from.wrapping_sub(bytes.len() as u64);
+        while bytes.len() < end {
+            let done = bytes.len();
+            let next = end.min(done + CHUNK as usize);
+            bytes.resize(next, 0);
+            let at = from.wrapping_add(done as u64);
+            let count = context.read_some(at, &mut bytes[done..]).unwrap_or(0);
+            bytes.truncate(done + count);
+            if bytes.len() < next {
+                return bytes;
+            }
+        }
+    }
+    bytes
+}
+
+/// Writes bytes to pieces of user memory, up to the first page that cannot be written. Returns how many.
+fn scatter_some(context: &mut Context<'_>, pieces: &[(u64, u64)], bytes: &[u8]) -> usize {
+    let mut done = 0;
+    for &(to, length) in pieces {
+        let wanted = length.min((bytes.len() - done) as u64) as usize;
+        let count = context.write_some(to, &bytes[done..done + wanted]).unwrap_or(0);
+        done += count;
+        if count < wanted {
+            break;
+        }
+    }
+    done
 }
 
 /// Reads an event counter: the count, or one of it.

@@ -1,6 +1,6 @@
 //! Reading and writing.
 
-use std::io::SeekFrom;
+use std::io::{Read, SeekFrom};
 
 use super::names::AT_FDCWD;
 use super::pipes::{read_event, write_event};
@@ -10,13 +10,16 @@ use super::table::{APPEND, NONBLOCK, Open, OpenFile};
 use super::{Context, Errno, Files, Place, Process, Result, Way, number};
 use crate::kernel::synthetic::Made;
 use crate::kernel::{OpenMode, Opened, misc};
-use crate::space::TOP;
+use crate::space::{PAGE, TOP};
 
 /// The most that one call moves, as for Linux; buffers of the kernel need not be larger.
 pub(super) const MOST_BYTES: u64 = 0x7fff_f000;
 
 /// Bytes moved at once: the size of the kernel's buffer.
 pub(super) const CHUNK: u64 = 1 << 20;
+
+/// Bytes that an event counter or timer is read and written in.
+const WORD: usize = 8;
 
 /// `SEEK_CUR`.
 const CURRENT: u64 = 1;
@@ -69,11 +72,14 @@ impl Files {
                 Way::Write => self.write_socket(context, descriptor, pieces, Writing::default()),
             };
         }
-        if let (OpenFile { open: Open::Pipe(number), flags, .. }, None, Way::Write) =
-            (self.table.by_number(file)?, at, way)
+        if let (OpenFile { open: Open::Pipe(number), flags, .. }, None) =
+            (self.table.by_number(file)?, at)
         {
             let pipe = (*number, *flags & NONBLOCK == 0);
-            return self.write_pieces(context, pipe, pieces);
+            return match way {
+                Way::Read => self.read_pieces(context, pipe, pieces),
+                Way::Write => self.write_pieces(context, pipe, pieces),
+            };
         }
         if matches!((&self.table.by_number(file)?.open, way), (Open::Event { .. }, Way::Read)) {
             return self.read_count(context, file, pieces);
@@ -129,8 +135,7 @@ impl Files {
 
     /// That a file which is read or written in words, or not at all, can do so with pieces of this length.
     fn check_length(&mut self, file: u32, pieces: &[(u64, u64)], way: Way) -> Result<()> {
-        const WORD: u64 = 8;
-        let is_short = matches!(pieces, [(_, length)] if *length < WORD);
+        let is_short = matches!(pieces, [(_, length)] if *length < WORD as u64);
         match (&self.table.by_number(file)?.open, way) {
             _ if pieces.is_empty() => Ok(()),
             (Open::Event { .. }, _) | (Open::Timer(_), Way::Read) if is_short => Err(Errno::INVAL),
@@ -170,20 +175,31 @@ impl Files {
         (to, length): (u64, u64),
         at: Option<u64>,
     ) -> Result {
-        if let (OpenFile { open: Open::Pipe(number), flags, .. }, None) =
-            (self.table.by_number(file)?, at)
-        {
-            let pipe = (*number, *flags & NONBLOCK == 0);
-            return self.read_pipe(context, pipe, (to, length));
-        }
         let mut buffer = vec![0; length as usize];
         let count = self.fetch(context, file, &mut buffer, at)?;
         let written = context.write_some(to, &buffer[..count]);
         let taken = written.unwrap_or(0);
-        if taken < count && at.is_none() && self.table.by_number(file)?.open.has_places() {
+        if taken == count || at.is_some() {
+            return written.map(|taken| taken as u64);
+        }
+        let open = &self.table.by_number(file)?.open;
+        if matches!(open, Open::Input) {
+            return self.keep_input(&buffer[..count], taken);
+        }
+        if open.has_places() {
             self.seek(file, (taken as u64).wrapping_sub(count as u64), CURRENT)?;
         }
         written.map(|taken| taken as u64)
+    }
+
+    /// Keeps bytes of standard input of which `taken` have a place in user memory. As of a pipe on Linux, whole pages
+    /// are moved.
+    fn keep_input(&mut self, bytes: &[u8], taken: usize) -> Result {
+        let moved = taken - taken % PAGE as usize;
+        for &byte in bytes[moved..].iter().rev() {
+            self.input.push_front(byte);
+        }
+        if moved > 0 { Ok(moved as u64) } else { Err(Errno::FAULT) }
     }
 
     /// Reads an event counter into pieces of user memory, which have room for it together.
@@ -232,7 +248,8 @@ impl Files {
             (Open::Folder(..), _) => return Err(Errno::ISDIR),
             (Open::Path(_), _) => return Err(Errno::BADF),
             (_, Some(_)) => return Err(Errno::SPIPE),
-            (Open::Input, _) => context.host.input(buffer)?,
+            (Open::Input, _) if self.input.is_empty() => context.host.input(buffer)?,
+            (Open::Input, _) => self.input.read(buffer)?,
             (Open::Output(_), _) => return Err(Errno::BADF),
             (Open::Event { count, one_by_one }, _) => {
                 let count = read_event(context, (count, *one_by_one), waits, buffer)?;
@@ -254,6 +271,10 @@ impl Files {
     ) -> Result {
         let mut buffer = vec![0; length as usize];
         let count = context.read_some(from, &mut buffer)?;
+        let is_event = matches!(self.table.by_number(file)?.open, Open::Event { .. });
+        if is_event && count < buffer.len().min(WORD) {
+            return Err(Errno::FAULT);
+        }
         self.put(context, file, &buffer[..count], at).map(|count| count as u64)
     }
 

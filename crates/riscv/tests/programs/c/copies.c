@@ -195,6 +195,28 @@ static void splices(void)
     close(from), close(to), close(a[0]), close(b[0]), close(epoll);
 }
 
+// Writers of a pipe, which has room all the time, have an edge when a splice has emptied one of its pages.
+static void edges(void)
+{
+    int ends[2], other[2], nothing = open("/dev/null", O_WRONLY), set = epoll_create1(0);
+    struct epoll_event wanted = {.events = EPOLLOUT | EPOLLET}, found;
+    pipe(ends), pipe(other);
+    epoll_ctl(set, EPOLL_CTL_ADD, ends[1], &wanted);
+    epoll_wait(set, &found, 1, 0);
+    int targets[] = {other[1], nothing};
+    for (int i = 0; i < 2; i++) {
+        write(ends[1], text, 10);
+        tee(ends[0], other[1], 10, 0);
+        printf("edges %d", epoll_wait(set, &found, 1, 0));
+        splice(ends[0], NULL, targets[i], NULL, 4, 0);
+        printf(" %d", epoll_wait(set, &found, 1, 0));
+        splice(ends[0], NULL, targets[i], NULL, 6, 0);
+        printf(" %d", epoll_wait(set, &found, 1, 0));
+        printf(" %d\n", epoll_wait(set, &found, 1, 0));
+    }
+    close(ends[0]), close(ends[1]), close(other[0]), close(other[1]), close(nothing), close(set);
+}
+
 int main(void)
 {
     setvbuf(stdout, NULL, _IONBF, 0);
@@ -205,5 +227,6 @@ int main(void)
     copy();
     mapped();
     splices();
+    edges();
     return 0;
 }
