@@ -56,7 +56,8 @@ impl Beyond {
 
     /// The permissions of the mapping at an address that is behind the end of its file.
     pub(super) fn at(&self, address: u64) -> Option<Permissions> {
-        self.within(address, address + 1).first().map(|part| part.2)
+        let (_, part) = self.by_start.range(..=address).next_back()?;
+        (part.end > address).then_some(part.permissions)
     }
 
     /// Checks what was read: whole pages that do not overlap, and that `is_reserved` says have no memory.
@@ -89,6 +90,7 @@ mod tests {
         let left = [(0x1000, 0x2000, both), (0x3000, 0x4000, read), (0x4000, 0x9000, both)];
         assert_eq!(beyond.within(0, u64::MAX), left);
         assert_eq!((beyond.at(0x3fff), beyond.at(0x2000)), (Some(read), None));
+        assert_eq!(beyond.at(u64::MAX), None);
         assert_eq!(beyond.check(|_, _| true), Ok(()));
         assert!(beyond.check(|start, _| start != 0x4000).is_err());
     }
