@@ -25,16 +25,18 @@ pub(super) fn lock(memory: &mut Memory, context: &mut Context<'_>, flags: u64) -
         return Err(Errno::INVAL);
     }
     let Some((start, end)) = named(context)? else { return Ok(0) };
-    // What nobody may use cannot be brought into memory.
     // What is before a hole is locked, even if the call fails.
     let hole = memory.mapped_end(start, end, context);
     if start < hole {
         memory.locked.insert(start, hole);
     }
+    // Pages that nobody may use cannot be brought into memory.
     let may_use = |page| context.memory.permissions(page) != Some(Permissions::NONE);
-    let is_usable = flags & ON_FAULT != 0
-        || !memory.has_reserved(start, end) && (start..end).step_by(PAGE as usize).all(may_use);
-    if is_usable && memory.is_mapped(start, end, context) { Ok(0) } else { Err(Errno::NOMEM) }
+    let is_usable = hole == end
+        && (flags & ON_FAULT != 0
+            || !memory.has_reserved(start, end)
+                && (start..end).step_by(PAGE as usize).all(may_use));
+    if is_usable { Ok(0) } else { Err(Errno::NOMEM) }
 }
 
 pub(super) fn unlock(memory: &mut Memory, context: &mut Context<'_>) -> Result {
