@@ -40,6 +40,14 @@ impl Beyond {
         parts
     }
 
+    /// The other parts of a range: starts and ends, ascending.
+    pub(super) fn outside(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let within = self.within(start, end);
+        let starts = [start].into_iter().chain(within.iter().map(|part| part.1));
+        let ends = within.iter().map(|part| part.0).chain([end]);
+        starts.zip(ends).filter(|(from, to)| from < to).collect()
+    }
+
     /// Forgets what is in a range; returns it.
     pub(super) fn remove(&mut self, start: u64, end: u64) -> Vec<(u64, u64, Permissions)> {
         let removed = self.within(start, end);
@@ -89,6 +97,7 @@ mod tests {
         assert_eq!(beyond.remove(0x2000, 0x3000), [(0x2000, 0x3000, both)]);
         let left = [(0x1000, 0x2000, both), (0x3000, 0x4000, read), (0x4000, 0x9000, both)];
         assert_eq!(beyond.within(0, u64::MAX), left);
+        assert_eq!(beyond.outside(0x1800, 0xa000), [(0x2000, 0x3000), (0x9000, 0xa000)]);
         assert_eq!((beyond.at(0x3fff), beyond.at(0x2000)), (Some(read), None));
         assert_eq!(beyond.at(u64::MAX), None);
         assert_eq!(beyond.check(|_, _| true), Ok(()));

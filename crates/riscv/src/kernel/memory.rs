@@ -154,6 +154,12 @@ impl Memory {
         self.reserved.outside(start, end)
     }
 
+    /// The reserved parts of a range that are not behind the end of a file.
+    fn without_file(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let reserved = self.reserved.within(start, end).into_iter();
+        reserved.flat_map(|(from, to)| self.beyond.outside(from, to)).collect()
+    }
+
     /// Whether a part of a range of pages is reserved.
     pub(super) fn has_reserved(&self, start: u64, end: u64) -> bool {
         !self.reserved.is_free(start, end)
@@ -341,20 +347,16 @@ impl Memory {
                 return Err(Errno::NOMEM);
             }
         }
-        let beyond = self.beyond.remove(start, end);
         if permissions != Permissions::NONE {
-            for &(from, to, _) in &beyond {
-                self.reserved.remove(from, to);
-            }
-            for (from, to) in self.reserved.within(start, end) {
+            for (from, to) in self.without_file(start, end) {
                 if !map(context, from, to, permissions) {
                     return Err(Errno::NOMEM);
                 }
                 self.reserved.remove(from, to);
             }
         }
-        for (from, to, _) in beyond {
-            self.hide((from, to), permissions, context.memory);
+        for (from, to, _) in self.beyond.remove(start, end) {
+            self.beyond.insert(from, to, permissions);
         }
         if end == end_asked { Ok(0) } else { Err(Errno::NOMEM) }
     }

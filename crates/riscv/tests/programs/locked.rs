@@ -2,13 +2,17 @@
 
 use std::cell::Cell;
 
-use rackmem_riscv::kernel::{Errno, UserMemory};
+use rackmem_riscv::kernel::{Caused, Errno, UserMemory};
 use rackmem_riscv::space::{AddressSpace, Fault, PAGE, Permissions};
 use rackmem_riscv::{Hart, abi};
 
-use crate::kernel::{MMAP, Process};
+use crate::kernel::{DATA, MMAP, Process};
 
+const MEMFD_CREATE: u64 = 279;
 const MLOCK: u64 = 228;
+const MPROTECT: u64 = 226;
+
+const READ: u64 = 1;
 
 /// The space of a process, of which the kernel may look at so many pages.
 struct Counted<'a> {
@@ -70,4 +74,36 @@ fn a_lock_looks_no_further_than_a_hole() {
     state.x[abi::A0 + 1] = 1 << 44;
     kernel.call(0, &mut state, &mut memory, world);
     assert_eq!(state.x[abi::A0], Errno::NOMEM.result());
+}
+
+/// Maps pages of an empty file at so many pages behind the base, for loads.
+fn behind_the_end(process: &mut Process, at: u64, pages: u64) -> u64 {
+    const PRIVATE_FIXED: u64 = 0x12;
+    let file = process.value(MEMFD_CREATE, &[DATA, 0]);
+    let args = [BASE + at * PAGE, pages * PAGE, READ, PRIVATE_FIXED, file, 0];
+    let mapped = process.value(MMAP, &args);
+    assert_eq!(process.value(57, &[file]), 0);
+    mapped
+}
+
+#[test]
+fn a_change_of_permissions_without_memory_leaves_what_is_behind_the_end_of_a_file() {
+    const SIGBUS: u64 = 7;
+    const RT_SIGACTION: u64 = 134;
+    const HANDLER: u64 = 0x7000;
+    let mut process = Process::new();
+    process.space.limit(8 * PAGE);
+    process.space.store(DATA + 128, 8, HANDLER).expect("it is mapped");
+    assert_eq!(process.value(RT_SIGACTION, &[SIGBUS, DATA + 128, 0, 8]), 0);
+    assert_eq!(behind_the_end(&mut process, 0, 1), BASE);
+    assert_eq!(anonymous(&mut process, 1, 20, 0), BASE + PAGE);
+    let failed = process.value(MPROTECT, &[BASE, 21 * PAGE, READ]);
+    assert_eq!(failed, Errno::NOMEM.result());
+    let fault = process.space.load(BASE, 1).expect_err("it is behind the end");
+    let mut state = Hart::new(0x1000);
+    state.x[abi::SP] = DATA + PAGE;
+    let Process { kernel, space, .. } = &mut process;
+    assert!(kernel.fault(0, &mut state, Caused::Fault(fault), space));
+    assert_eq!((state.pc, state.x[abi::A0]), (HANDLER, SIGBUS));
+    process.kernel.check(1 << 40).expect("it has one reserved part");
 }
