@@ -29,6 +29,25 @@ impl Beyond {
         }
     }
 
+    /// Number of ranges.
+    pub(super) fn count(&self) -> usize {
+        self.by_start.len()
+    }
+
+    /// How many ranges are cut in two at the ends of this one.
+    pub(super) fn cuts(&self, start: u64, end: u64) -> usize {
+        let is_cut = |at: &&u64| {
+            let before = self.by_start.range(..**at).next_back();
+            before.is_some_and(|(_, part)| part.end > **at)
+        };
+        [start, end].iter().filter(is_cut).count()
+    }
+
+    /// Whether there are two ranges instead of one if this one is removed.
+    pub(super) fn splits(&self, start: u64, end: u64) -> bool {
+        self.by_start.range(..start).next_back().is_some_and(|(_, part)| part.end > end)
+    }
+
     /// Parts of a range: starts, ends and permissions, ascending.
     pub(super) fn within(&self, start: u64, end: u64) -> Vec<(u64, u64, Permissions)> {
         let touched = self.by_start.range(..end).rev();
@@ -92,6 +111,8 @@ mod tests {
             (Permissions { read: true, ..Permissions::NONE }, Permissions::READ_WRITE);
         let mut beyond = Beyond::default();
         beyond.insert(0x1000, 0x9000, both);
+        assert_eq!((beyond.cuts(0x1000, 0x2000), beyond.splits(0x1000, 0x2000)), (1, false));
+        assert_eq!((beyond.cuts(0x3000, 0x4000), beyond.splits(0x3000, 0x4000)), (2, true));
         beyond.remove(0x3000, 0x4000);
         beyond.insert(0x3000, 0x4000, read);
         assert_eq!(beyond.remove(0x2000, 0x3000), [(0x2000, 0x3000, both)]);

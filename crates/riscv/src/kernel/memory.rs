@@ -27,8 +27,9 @@ pub(crate) const LARGEST_HEAP: u64 = LARGEST;
 /// larger.
 const LARGEST: u64 = 1 << 36;
 
-/// Parts of the address space that are only reserved, at most: they cost the machine nothing, and the kernel a little.
-const MOST_RESERVED: usize = 65_530;
+/// Parts of the address space that are only reserved, that are behind the end of a file, and that are locked, at most of
+/// each: they cost the machine nothing, and the kernel a little.
+pub(super) const MOST_PARTS: usize = 65_530;
 
 /// Bytes that are copied at once when a mapping moves.
 const CHUNK: u64 = 1 << 20;
@@ -178,6 +179,13 @@ impl Memory {
         pages.find(|&page| context.memory.permissions(page).is_none()).unwrap_or(end)
     }
 
+    /// That there may be so many more parts of each kind.
+    pub(super) fn check_room(&self, more: usize) -> Result<()> {
+        let counts = [self.reserved.count(), self.beyond.count(), self.locked.count()];
+        let fits = counts.iter().all(|count| count + more <= MOST_PARTS);
+        if fits { Ok(()) } else { Err(Errno::NOMEM) }
+    }
+
     /// Moves the end of the heap; returns the new end.
     fn brk(&mut self, end: u64, context: &mut Context<'_>) -> u64 {
         let fits = (self.heap_start..MAPPINGS_BOTTOM).contains(&end)
@@ -220,11 +228,9 @@ impl Memory {
         }
         let length = length.checked_next_multiple_of(PAGE).ok_or(Errno::NOMEM)?;
         let start = self.place(hint, length, flags)?;
+        self.check_room(1)?;
         self.clear(start, start + length, context)?;
         let permissions = permissions(protection);
-        if permissions == Permissions::NONE && self.reserved.count() >= MOST_RESERVED {
-            return Err(Errno::NOMEM);
-        }
         self.mappings.insert(start, start + length);
         if permissions == Permissions::NONE {
             self.reserved.insert(start, start + length);
@@ -265,7 +271,14 @@ impl Memory {
 
     /// Takes away whatever is mapped in a range.
     fn clear(&mut self, start: u64, end: u64, context: &mut Context<'_>) -> Result<()> {
-        if self.reserved.count() >= MOST_RESERVED && self.reserved.splits(start, end) {
+        if [
+            (self.reserved.count(), self.reserved.splits(start, end)),
+            (self.beyond.count(), self.beyond.splits(start, end)),
+            (self.locked.count(), self.locked.splits(start, end)),
+        ]
+        .iter()
+        .any(|&(count, splits)| splits && count >= MOST_PARTS)
+        {
             return Err(Errno::NOMEM);
         }
         let zone = (MAPPINGS_BOTTOM, MAPPINGS_TOP);
@@ -342,6 +355,11 @@ impl Memory {
         let (start, end) = page_range(address, length)?;
         let end_asked = end;
         let end = self.mapped_end(start, end, context);
+        let reserved = self.reserved.count() + self.reserved.cuts(start, end);
+        let beyond = self.beyond.count() + self.beyond.cuts(start, end);
+        if reserved.max(beyond) > MOST_PARTS {
+            return Err(Errno::NOMEM);
+        }
         for (from, to) in self.reserved.outside(start, end) {
             if to - from > LARGEST || !context.memory.protect(from, to - from, permissions) {
                 return Err(Errno::NOMEM);
@@ -396,9 +414,8 @@ impl Memory {
         }
         let permissions = self.same_permissions(start, end, context).ok_or(Errno::FAULT)?;
         self.clear(end, old_end, context)?;
-        if permissions == Permissions::NONE && self.reserved.count() >= MOST_RESERVED {
-            return Err(Errno::NOMEM);
-        }
+        // What moves is there twice for a while, and may make a hole in what was there before it.
+        self.check_room(3 + self.beyond.within(start, end).len())?;
         let new_end = start.checked_add(length).filter(|&end| end <= MAPPINGS_TOP);
         if let Some(new_end) = new_end
             && flags & FIXED == 0

@@ -1,6 +1,6 @@
 //! Pages in memory: all that may be used are, so `mlock` and its like have nothing to do but to check their arguments.
 
-use super::memory::{Memory, page_range};
+use super::memory::{MOST_PARTS, Memory, page_range};
 use super::{Context, Errno, Result};
 use crate::space::{PAGE, Permissions};
 
@@ -28,7 +28,8 @@ pub(super) fn lock(memory: &mut Memory, context: &mut Context<'_>, flags: u64) -
     // What is before a hole is locked, even if the call fails.
     let hole = memory.mapped_end(start, end, context);
     if start < hole {
-        memory.locked.insert(start, hole);
+        memory.check_room(1)?;
+        memory.locked.join(start, hole);
     }
     // Pages that nobody may use cannot be brought into memory.
     let may_use = |page| context.memory.permissions(page) != Some(Permissions::NONE);
@@ -41,8 +42,12 @@ pub(super) fn lock(memory: &mut Memory, context: &mut Context<'_>, flags: u64) -
 
 pub(super) fn unlock(memory: &mut Memory, context: &mut Context<'_>) -> Result {
     let Some((start, end)) = named(context)? else { return Ok(0) };
-    memory.locked.remove(start, memory.mapped_end(start, end, context));
-    if memory.is_mapped(start, end, context) { Ok(0) } else { Err(Errno::NOMEM) }
+    let hole = memory.mapped_end(start, end, context);
+    if memory.locked.count() >= MOST_PARTS && memory.locked.splits(start, hole) {
+        return Err(Errno::NOMEM);
+    }
+    memory.locked.remove(start, hole);
+    if hole == end { Ok(0) } else { Err(Errno::NOMEM) }
 }
 
 pub(super) fn lock_all(flags: u64) -> Result {

@@ -10,6 +10,7 @@ use crate::kernel::{DATA, MMAP, Process};
 
 const MEMFD_CREATE: u64 = 279;
 const MLOCK: u64 = 228;
+const MLOCK2: u64 = 284;
 const MPROTECT: u64 = 226;
 
 const READ: u64 = 1;
@@ -106,4 +107,45 @@ fn a_change_of_permissions_without_memory_leaves_what_is_behind_the_end_of_a_fil
     assert!(kernel.fault(0, &mut state, Caused::Fault(fault), space));
     assert_eq!((state.pc, state.x[abi::A0]), (HANDLER, SIGBUS));
     process.kernel.check(1 << 40).expect("it has one reserved part");
+}
+
+/// How many of some calls succeed, up to one that has no memory.
+fn many(call: impl FnMut(u64) -> u64) -> usize {
+    let results = (0..70_000).map(call);
+    let done = results.take_while(|&result| result != Errno::NOMEM.result());
+    done.inspect(|&result| assert!(result < 1 << 47, "{result:#x}")).count()
+}
+
+/// Parts of each kind, at most.
+const MOST: usize = 65_530;
+
+#[test]
+fn locked_parts_have_a_limit() {
+    const ON_FAULT: u64 = 1;
+    let mut process = Process::new();
+    assert_eq!(anonymous(&mut process, 0, 1 << 20, 0), BASE);
+    let locked = many(|at| process.value(MLOCK2, &[BASE + 2 * at * PAGE, PAGE, ON_FAULT]));
+    assert_eq!(locked, MOST);
+    let failed = process.value(MLOCK, &[BASE + (1 << 19) * PAGE, PAGE]);
+    assert_eq!(failed, Errno::NOMEM.result());
+    process.kernel.check(1 << 40).expect("as many as there may be");
+}
+
+#[test]
+fn mappings_behind_the_end_of_files_have_a_limit() {
+    let mut process = Process::new();
+    let file = process.value(MEMFD_CREATE, &[DATA, 0]);
+    let private = |at: u64| [BASE + 2 * at * PAGE, PAGE, READ, 0x12, file, 0];
+    assert_eq!(many(|at| process.value(MMAP, &private(at))), MOST);
+    process.kernel.check(1 << 40).expect("as many as there may be");
+}
+
+#[test]
+fn permissions_behind_the_end_of_a_file_have_a_limit() {
+    let mut process = Process::new();
+    assert_eq!(behind_the_end(&mut process, 0, 140_000), BASE);
+    let changed = many(|at| process.value(MPROTECT, &[BASE + (2 * at + 1) * PAGE, PAGE, 0]));
+    // Each of them makes one part three.
+    assert_eq!(changed, (MOST - 1) / 2);
+    process.kernel.check(1 << 40).expect("as many as there may be");
 }
