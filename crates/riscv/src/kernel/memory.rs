@@ -36,6 +36,7 @@ const CHUNK: u64 = 1 << 20;
 
 const MAP_FIXED: u64 = 0x10;
 pub(super) const MAP_ANONYMOUS: u64 = 0x20;
+const MAP_LOCKED: u64 = 0x2000;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
 const MADV_DONTNEED: u64 = 4;
@@ -57,6 +58,9 @@ pub(super) struct Memory {
     /// What `mlock` keeps in memory.
     #[serde(default)]
     pub(super) locked: Ranges,
+    /// Whether new mappings are locked, too.
+    #[serde(default)]
+    pub(super) locks_new: bool,
     /// The parts of mappings that come from files.
     #[serde(default)]
     pub(super) named: NamedMappings,
@@ -90,6 +94,7 @@ impl Memory {
             reserved: Ranges::default(),
             beyond: Beyond::default(),
             locked: Ranges::default(),
+            locks_new: false,
             named: NamedMappings::default(),
         }
     }
@@ -108,18 +113,15 @@ impl Memory {
             number::MLOCK => resident::lock(self, context, 0),
             number::MLOCK2 => resident::lock(self, context, a2),
             number::MUNLOCK => resident::unlock(self, context),
-            number::MLOCKALL => resident::lock_all(a0),
-            number::MUNLOCKALL => {
-                self.locked = Ranges::default();
-                Ok(0)
-            }
+            number::MLOCKALL => resident::lock_all(self, a0),
+            number::MUNLOCKALL => resident::unlock_all(self),
             _ => return None,
         })
     }
 
     /// Checks what was read, of a machine with so many bytes of memory.
     pub(super) fn check(&self, memory_bytes: u64) -> Checked {
-        let Memory { heap_start, heap_end, mappings, reserved, beyond, locked, named } = self;
+        let Memory { heap_start, heap_end, mappings, reserved, beyond, locked, named, .. } = self;
         let is_below = *heap_end < MAPPINGS_BOTTOM || heap_start == heap_end && *heap_end <= TOP;
         require(heap_start <= heap_end && is_below, || {
             format!("memory.heap_end: no heap is from {heap_start:#x} to {heap_end:#x}")
@@ -143,6 +145,12 @@ impl Memory {
         let name = |start| self.named.at(start).map_or("", |named| named.name.as_str());
         let mappings = self.mappings.iter().map(|(start, end)| (start, end, name(start)));
         [heap].into_iter().filter(|(start, end, _)| start < end).chain(mappings).collect()
+    }
+
+    /// All that is mapped, with the rest of the parts of the address space in which there are no mappings.
+    pub(super) fn mapped(&self) -> impl Iterator<Item = (u64, u64)> {
+        let heap_end = self.heap_end.next_multiple_of(PAGE).min(MAPPINGS_BOTTOM);
+        [(0, heap_end), (MAPPINGS_TOP, STACK_TOP)].into_iter().chain(self.mappings.iter())
     }
 
     /// Whether an address is reserved: taken, and without memory as nobody may use it.
@@ -199,6 +207,9 @@ impl Memory {
         }
         if new < old {
             context.memory.unmap(new, old - new);
+            self.locked.remove(new, old);
+        } else if self.locks_new && new > old {
+            self.locked.join(old, new);
         }
         self.heap_end = end;
         end
@@ -237,6 +248,9 @@ impl Memory {
         } else if !map(context, start, start + length, permissions) {
             self.mappings.remove(start, start + length);
             return Err(Errno::NOMEM);
+        }
+        if self.locks_new || flags & MAP_LOCKED != 0 {
+            self.locked.join(start, start + length);
         }
         Ok(start)
     }
@@ -423,6 +437,9 @@ impl Memory {
         {
             let is_beyond = self.beyond.at(end - PAGE).is_some();
             self.extend((end, new_end), permissions, context)?;
+            if !self.locked.is_free(end - PAGE, end) {
+                self.locked.join(end, new_end);
+            }
             if is_beyond {
                 self.hide((end, new_end), permissions, context.memory);
             }
@@ -437,7 +454,7 @@ impl Memory {
         };
         self.clear(to, to + length, context)?;
         if !self.locked.is_free(start, end) {
-            self.locked.insert(to, to + length);
+            self.locked.join(to, to + length);
         }
         let beyond = self.beyond.within(start, end);
         if self.reserved.outside(start, end).is_empty() {
@@ -523,8 +540,8 @@ impl Memory {
         Ok(0)
     }
 
-    /// Advice that takes the contents of pages away: not of some parts of the range, which are `spared`, and not of
-    /// those that are locked, unless it says so.
+    /// Advice that takes the contents of pages away: not of some parts of the range, which are `spared`. It ends at the
+    /// first part that is locked, unless it is about those, too.
     pub(super) fn discard(
         &self,
         (start, end): (u64, u64),
@@ -532,18 +549,23 @@ impl Memory {
         advice: u64,
         context: &mut Context<'_>,
     ) -> Result {
-        if advice != MADV_DONTNEED_LOCKED && !self.locked.is_free(start, end) {
-            return Err(Errno::INVAL);
-        }
+        let locked = match advice {
+            MADV_DONTNEED_LOCKED => None,
+            _ => self.locked.within(start, end).first().map(|part| part.0),
+        };
+        let until = locked.unwrap_or(end);
         let mut at = start;
-        for &(spared, behind) in spared.iter().chain([&(end, end)]) {
-            for (from, to) in self.reserved.outside(at, spared) {
+        for &(spared, behind) in spared.iter().chain([&(until, until)]) {
+            for (from, to) in self.reserved.outside(at, spared.min(until)) {
                 if to - from > LARGEST {
                     return Err(Errno::NOMEM);
                 }
                 context.memory.discard(from, to - from);
             }
-            at = behind;
+            at = behind.min(until);
+        }
+        if locked.is_some() {
+            return Err(Errno::INVAL);
         }
         if self.is_mapped(start, end, context) { Ok(0) } else { Err(Errno::NOMEM) }
     }

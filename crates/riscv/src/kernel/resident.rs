@@ -1,6 +1,7 @@
 //! Pages in memory: all that may be used are, so `mlock` and its like have nothing to do but to check their arguments.
 
 use super::memory::{MOST_PARTS, Memory, page_range};
+use super::ranges::Ranges;
 use super::{Context, Errno, Result};
 use crate::space::{PAGE, Permissions};
 
@@ -50,11 +51,31 @@ pub(super) fn unlock(memory: &mut Memory, context: &mut Context<'_>) -> Result {
     if hole == end { Ok(0) } else { Err(Errno::NOMEM) }
 }
 
-pub(super) fn lock_all(flags: u64) -> Result {
-    const CURRENT_AND_FUTURE: u64 = 3;
+/// `mlockall`.
+pub(super) fn lock_all(memory: &mut Memory, flags: u64) -> Result {
+    const CURRENT: u64 = 1;
+    const FUTURE: u64 = 2;
     const ON_FAULT: u64 = 4;
-    let is_known = flags & !(CURRENT_AND_FUTURE | ON_FAULT) == 0;
-    if is_known && flags & CURRENT_AND_FUTURE != 0 { Ok(0) } else { Err(Errno::INVAL) }
+    let is_known = flags & !(CURRENT | FUTURE | ON_FAULT) == 0;
+    if !is_known || flags & (CURRENT | FUTURE) == 0 {
+        return Err(Errno::INVAL);
+    }
+    if flags & CURRENT != 0 {
+        let mut locked = memory.locked.clone();
+        memory.mapped().for_each(|(start, end)| locked.join(start, end));
+        if locked.count() > MOST_PARTS {
+            return Err(Errno::NOMEM);
+        }
+        memory.locked = locked;
+    }
+    memory.locks_new = flags & FUTURE != 0;
+    Ok(0)
+}
+
+pub(super) fn unlock_all(memory: &mut Memory) -> Result {
+    memory.locked = Ranges::default();
+    memory.locks_new = false;
+    Ok(0)
 }
 
 /// `mincore`: a byte for each page, which is 1 if it is in memory.

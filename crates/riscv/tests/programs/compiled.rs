@@ -156,6 +156,11 @@ fn events_that_cannot_be_written_are_there_for_the_next_call() {
 }
 
 #[test]
+fn pages_that_are_locked_are_those_of_linux() {
+    prints_the_same_as_linux("locked");
+}
+
+#[test]
 fn sets_of_epoll_watch_each_other_as_in_qemu() {
     prints_the_same("nested", &[]);
 }
