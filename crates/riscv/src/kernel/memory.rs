@@ -27,8 +27,8 @@ pub(crate) const LARGEST_HEAP: u64 = LARGEST;
 /// larger.
 const LARGEST: u64 = 1 << 36;
 
-/// Parts of the address space that are only reserved, that are behind the end of a file, and that are locked, at most of
-/// each: they cost the machine nothing, and the kernel a little.
+/// Parts of the address space that are only reserved, that are behind the end of a file, and that are locked, at most
+/// of each: they cost the machine nothing, and the kernel a little.
 pub(super) const MOST_PARTS: usize = 65_530;
 
 /// Bytes that are copied at once when a mapping moves.

@@ -135,7 +135,7 @@ fn locked_parts_have_a_limit() {
 fn mappings_behind_the_end_of_files_have_a_limit() {
     let mut process = Process::new();
     let file = process.value(MEMFD_CREATE, &[DATA, 0]);
-    let private = |at: u64| [BASE + 2 * at * PAGE, PAGE, READ, 0x12, file, 0];
+    let private = |at: u64| [BASE + 2 * at * PAGE, PAGE, 3, 0x12, file, 0];
     assert_eq!(many(|at| process.value(MMAP, &private(at))), MOST);
     process.kernel.check(1 << 40).expect("as many as there may be");
 }

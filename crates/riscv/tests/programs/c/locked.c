@@ -51,6 +51,11 @@ static void flagged(void)
     memset(grown, 'x', 2 * PAGES * PAGE);
     discard(grown, MADV_DONTNEED);
     discard(grown + PAGES * PAGE, MADV_DONTNEED);
+    SHOW(munmap(grown + PAGES * PAGE, PAGES * PAGE));
+    // There is room behind it now.
+    SHOW(mremap(grown, PAGES * PAGE, 2 * PAGES * PAGE, 0) == grown);
+    memset(grown, 'x', 2 * PAGES * PAGE);
+    discard(grown + PAGES * PAGE, MADV_DONTNEED);
     SHOW(munmap(grown, 2 * PAGES * PAGE));
 }
 
