@@ -29,6 +29,25 @@ impl Beyond {
         }
     }
 
+    /// Number of ranges.
+    pub(super) fn count(&self) -> usize {
+        self.by_start.len()
+    }
+
+    /// How many ranges are cut in two at the ends of this one.
+    pub(super) fn cuts(&self, start: u64, end: u64) -> usize {
+        let is_cut = |at: &&u64| {
+            let before = self.by_start.range(..**at).next_back();
+            before.is_some_and(|(_, part)| part.end > **at)
+        };
+        [start, end].iter().filter(is_cut).count()
+    }
+
+    /// Whether there are two ranges instead of one if this one is removed.
+    pub(super) fn splits(&self, start: u64, end: u64) -> bool {
+        self.by_start.range(..start).next_back().is_some_and(|(_, part)| part.end > end)
+    }
+
     /// Parts of a range: starts, ends and permissions, ascending.
     pub(super) fn within(&self, start: u64, end: u64) -> Vec<(u64, u64, Permissions)> {
         let touched = self.by_start.range(..end).rev();
@@ -38,6 +57,14 @@ impl Beyond {
             .collect();
         parts.reverse();
         parts
+    }
+
+    /// The other parts of a range: starts and ends, ascending.
+    pub(super) fn outside(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let within = self.within(start, end);
+        let starts = [start].into_iter().chain(within.iter().map(|part| part.1));
+        let ends = within.iter().map(|part| part.0).chain([end]);
+        starts.zip(ends).filter(|(from, to)| from < to).collect()
     }
 
     /// Forgets what is in a range; returns it.
@@ -56,7 +83,8 @@ impl Beyond {
 
     /// The permissions of the mapping at an address that is behind the end of its file.
     pub(super) fn at(&self, address: u64) -> Option<Permissions> {
-        self.within(address, address + 1).first().map(|part| part.2)
+        let (_, part) = self.by_start.range(..=address).next_back()?;
+        (part.end > address).then_some(part.permissions)
     }
 
     /// Checks what was read: whole pages that do not overlap, and that `is_reserved` says have no memory.
@@ -83,12 +111,16 @@ mod tests {
             (Permissions { read: true, ..Permissions::NONE }, Permissions::READ_WRITE);
         let mut beyond = Beyond::default();
         beyond.insert(0x1000, 0x9000, both);
+        assert_eq!((beyond.cuts(0x1000, 0x2000), beyond.splits(0x1000, 0x2000)), (1, false));
+        assert_eq!((beyond.cuts(0x3000, 0x4000), beyond.splits(0x3000, 0x4000)), (2, true));
         beyond.remove(0x3000, 0x4000);
         beyond.insert(0x3000, 0x4000, read);
         assert_eq!(beyond.remove(0x2000, 0x3000), [(0x2000, 0x3000, both)]);
         let left = [(0x1000, 0x2000, both), (0x3000, 0x4000, read), (0x4000, 0x9000, both)];
         assert_eq!(beyond.within(0, u64::MAX), left);
+        assert_eq!(beyond.outside(0x1800, 0xa000), [(0x2000, 0x3000), (0x9000, 0xa000)]);
         assert_eq!((beyond.at(0x3fff), beyond.at(0x2000)), (Some(read), None));
+        assert_eq!(beyond.at(u64::MAX), None);
         assert_eq!(beyond.check(|_, _| true), Ok(()));
         assert!(beyond.check(|start, _| start != 0x4000).is_err());
     }

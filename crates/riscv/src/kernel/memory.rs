@@ -27,14 +27,16 @@ pub(crate) const LARGEST_HEAP: u64 = LARGEST;
 /// larger.
 const LARGEST: u64 = 1 << 36;
 
-/// Parts of the address space that are only reserved, at most: they cost the machine nothing, and the kernel a little.
-const MOST_RESERVED: usize = 65_530;
+/// Parts of the address space that are only reserved, that are behind the end of a file, and that are locked, at most
+/// of each: they cost the machine nothing, and the kernel a little.
+pub(super) const MOST_PARTS: usize = 65_530;
 
 /// Bytes that are copied at once when a mapping moves.
 const CHUNK: u64 = 1 << 20;
 
 const MAP_FIXED: u64 = 0x10;
 pub(super) const MAP_ANONYMOUS: u64 = 0x20;
+const MAP_LOCKED: u64 = 0x2000;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
 const MADV_DONTNEED: u64 = 4;
@@ -56,6 +58,9 @@ pub(super) struct Memory {
     /// What `mlock` keeps in memory.
     #[serde(default)]
     pub(super) locked: Ranges,
+    /// Whether new mappings are locked, too.
+    #[serde(default)]
+    pub(super) locks_new: bool,
     /// The parts of mappings that come from files.
     #[serde(default)]
     pub(super) named: NamedMappings,
@@ -89,6 +94,7 @@ impl Memory {
             reserved: Ranges::default(),
             beyond: Beyond::default(),
             locked: Ranges::default(),
+            locks_new: false,
             named: NamedMappings::default(),
         }
     }
@@ -107,18 +113,15 @@ impl Memory {
             number::MLOCK => resident::lock(self, context, 0),
             number::MLOCK2 => resident::lock(self, context, a2),
             number::MUNLOCK => resident::unlock(self, context),
-            number::MLOCKALL => resident::lock_all(a0),
-            number::MUNLOCKALL => {
-                self.locked = Ranges::default();
-                Ok(0)
-            }
+            number::MLOCKALL => resident::lock_all(self, a0),
+            number::MUNLOCKALL => resident::unlock_all(self),
             _ => return None,
         })
     }
 
     /// Checks what was read, of a machine with so many bytes of memory.
     pub(super) fn check(&self, memory_bytes: u64) -> Checked {
-        let Memory { heap_start, heap_end, mappings, reserved, beyond, locked, named } = self;
+        let Memory { heap_start, heap_end, mappings, reserved, beyond, locked, named, .. } = self;
         let is_below = *heap_end < MAPPINGS_BOTTOM || heap_start == heap_end && *heap_end <= TOP;
         require(heap_start <= heap_end && is_below, || {
             format!("memory.heap_end: no heap is from {heap_start:#x} to {heap_end:#x}")
@@ -144,6 +147,12 @@ impl Memory {
         [heap].into_iter().filter(|(start, end, _)| start < end).chain(mappings).collect()
     }
 
+    /// All that is mapped, with the rest of the parts of the address space in which there are no mappings.
+    pub(super) fn mapped(&self) -> impl Iterator<Item = (u64, u64)> {
+        let heap_end = self.heap_end.next_multiple_of(PAGE).min(MAPPINGS_BOTTOM);
+        [(0, heap_end), (MAPPINGS_TOP, STACK_TOP)].into_iter().chain(self.mappings.iter())
+    }
+
     /// Whether an address is reserved: taken, and without memory as nobody may use it.
     pub(super) fn is_reserved(&self, address: u64) -> bool {
         address < STACK_TOP && !self.reserved.is_free(address, address + 1)
@@ -152,6 +161,12 @@ impl Memory {
     /// The parts of a mapped range that are not just reserved.
     pub(super) fn usable(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
         self.reserved.outside(start, end)
+    }
+
+    /// The reserved parts of a range that are not behind the end of a file.
+    fn without_file(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let reserved = self.reserved.within(start, end).into_iter();
+        reserved.flat_map(|(from, to)| self.beyond.outside(from, to)).collect()
     }
 
     /// Whether a part of a range of pages is reserved.
@@ -172,6 +187,13 @@ impl Memory {
         pages.find(|&page| context.memory.permissions(page).is_none()).unwrap_or(end)
     }
 
+    /// That there may be so many more parts of each kind.
+    pub(super) fn check_room(&self, more: usize) -> Result<()> {
+        let counts = [self.reserved.count(), self.beyond.count(), self.locked.count()];
+        let fits = counts.iter().all(|count| count + more <= MOST_PARTS);
+        if fits { Ok(()) } else { Err(Errno::NOMEM) }
+    }
+
     /// Moves the end of the heap; returns the new end.
     fn brk(&mut self, end: u64, context: &mut Context<'_>) -> u64 {
         let fits = (self.heap_start..MAPPINGS_BOTTOM).contains(&end)
@@ -185,6 +207,9 @@ impl Memory {
         }
         if new < old {
             context.memory.unmap(new, old - new);
+            self.locked.remove(new, old);
+        } else if self.locks_new && new > old {
+            self.locked.join(old, new);
         }
         self.heap_end = end;
         end
@@ -214,17 +239,18 @@ impl Memory {
         }
         let length = length.checked_next_multiple_of(PAGE).ok_or(Errno::NOMEM)?;
         let start = self.place(hint, length, flags)?;
+        self.check_room(1)?;
         self.clear(start, start + length, context)?;
         let permissions = permissions(protection);
-        if permissions == Permissions::NONE && self.reserved.count() >= MOST_RESERVED {
-            return Err(Errno::NOMEM);
-        }
         self.mappings.insert(start, start + length);
         if permissions == Permissions::NONE {
             self.reserved.insert(start, start + length);
         } else if !map(context, start, start + length, permissions) {
             self.mappings.remove(start, start + length);
             return Err(Errno::NOMEM);
+        }
+        if self.locks_new || flags & MAP_LOCKED != 0 {
+            self.locked.join(start, start + length);
         }
         Ok(start)
     }
@@ -259,7 +285,14 @@ impl Memory {
 
     /// Takes away whatever is mapped in a range.
     fn clear(&mut self, start: u64, end: u64, context: &mut Context<'_>) -> Result<()> {
-        if self.reserved.count() >= MOST_RESERVED && self.reserved.splits(start, end) {
+        if [
+            (self.reserved.count(), self.reserved.splits(start, end)),
+            (self.beyond.count(), self.beyond.splits(start, end)),
+            (self.locked.count(), self.locked.splits(start, end)),
+        ]
+        .iter()
+        .any(|&(count, splits)| splits && count >= MOST_PARTS)
+        {
             return Err(Errno::NOMEM);
         }
         let zone = (MAPPINGS_BOTTOM, MAPPINGS_TOP);
@@ -336,25 +369,26 @@ impl Memory {
         let (start, end) = page_range(address, length)?;
         let end_asked = end;
         let end = self.mapped_end(start, end, context);
+        let reserved = self.reserved.count() + self.reserved.cuts(start, end);
+        let beyond = self.beyond.count() + self.beyond.cuts(start, end);
+        if reserved.max(beyond) > MOST_PARTS {
+            return Err(Errno::NOMEM);
+        }
         for (from, to) in self.reserved.outside(start, end) {
             if to - from > LARGEST || !context.memory.protect(from, to - from, permissions) {
                 return Err(Errno::NOMEM);
             }
         }
-        let beyond = self.beyond.remove(start, end);
         if permissions != Permissions::NONE {
-            for &(from, to, _) in &beyond {
-                self.reserved.remove(from, to);
-            }
-            for (from, to) in self.reserved.within(start, end) {
+            for (from, to) in self.without_file(start, end) {
                 if !map(context, from, to, permissions) {
                     return Err(Errno::NOMEM);
                 }
                 self.reserved.remove(from, to);
             }
         }
-        for (from, to, _) in beyond {
-            self.hide((from, to), permissions, context.memory);
+        for (from, to, _) in self.beyond.remove(start, end) {
+            self.beyond.insert(from, to, permissions);
         }
         if end == end_asked { Ok(0) } else { Err(Errno::NOMEM) }
     }
@@ -394,9 +428,8 @@ impl Memory {
         }
         let permissions = self.same_permissions(start, end, context).ok_or(Errno::FAULT)?;
         self.clear(end, old_end, context)?;
-        if permissions == Permissions::NONE && self.reserved.count() >= MOST_RESERVED {
-            return Err(Errno::NOMEM);
-        }
+        // What moves is there twice for a while, and may make a hole in what was there before it.
+        self.check_room(3 + self.beyond.within(start, end).len())?;
         let new_end = start.checked_add(length).filter(|&end| end <= MAPPINGS_TOP);
         if let Some(new_end) = new_end
             && flags & FIXED == 0
@@ -404,6 +437,9 @@ impl Memory {
         {
             let is_beyond = self.beyond.at(end - PAGE).is_some();
             self.extend((end, new_end), permissions, context)?;
+            if !self.locked.is_free(end - PAGE, end) {
+                self.locked.join(end, new_end);
+            }
             if is_beyond {
                 self.hide((end, new_end), permissions, context.memory);
             }
@@ -418,7 +454,7 @@ impl Memory {
         };
         self.clear(to, to + length, context)?;
         if !self.locked.is_free(start, end) {
-            self.locked.insert(to, to + length);
+            self.locked.join(to, to + length);
         }
         let beyond = self.beyond.within(start, end);
         if self.reserved.outside(start, end).is_empty() {
@@ -504,8 +540,8 @@ impl Memory {
         Ok(0)
     }
 
-    /// Advice that takes the contents of pages away: not of some parts of the range, which are `spared`, and not of
-    /// those that are locked, unless it says so.
+    /// Advice that takes the contents of pages away: not of some parts of the range, which are `spared`. It ends at the
+    /// first part that is locked, unless it is about those, too.
     pub(super) fn discard(
         &self,
         (start, end): (u64, u64),
@@ -513,18 +549,23 @@ impl Memory {
         advice: u64,
         context: &mut Context<'_>,
     ) -> Result {
-        if advice != MADV_DONTNEED_LOCKED && !self.locked.is_free(start, end) {
-            return Err(Errno::INVAL);
-        }
+        let locked = match advice {
+            MADV_DONTNEED_LOCKED => None,
+            _ => self.locked.within(start, end).first().map(|part| part.0),
+        };
+        let until = locked.unwrap_or(end);
         let mut at = start;
-        for &(spared, behind) in spared.iter().chain([&(end, end)]) {
-            for (from, to) in self.reserved.outside(at, spared) {
+        for &(spared, behind) in spared.iter().chain([&(until, until)]) {
+            for (from, to) in self.reserved.outside(at, spared.min(until)) {
                 if to - from > LARGEST {
                     return Err(Errno::NOMEM);
                 }
                 context.memory.discard(from, to - from);
             }
-            at = behind;
+            at = behind.min(until);
+        }
+        if locked.is_some() {
+            return Err(Errno::INVAL);
         }
         if self.is_mapped(start, end, context) { Ok(0) } else { Err(Errno::NOMEM) }
     }

@@ -21,6 +21,16 @@ impl Ranges {
         self.taken.insert(start, end);
     }
 
+    /// Takes a range, which becomes one with those that it touches.
+    pub(super) fn join(&mut self, start: u64, end: u64) {
+        let before = self.taken.range(..=start).next_back();
+        let before = before.filter(|(_, range_end)| **range_end >= start);
+        let from = before.map_or(start, |(&range_start, _)| range_start);
+        let last = self.taken.range(..=end).next_back();
+        let to = last.map_or(end, |(_, &range_end)| range_end.max(end));
+        self.insert(from, to);
+    }
+
     /// Gives a range back, whatever was taken of it.
     pub(super) fn remove(&mut self, start: u64, end: u64) {
         let touched: Vec<(u64, u64)> = self
@@ -49,6 +59,15 @@ impl Ranges {
     /// Whether there are two ranges instead of one if this one is given back.
     pub(super) fn splits(&self, start: u64, end: u64) -> bool {
         self.taken.range(..start).next_back().is_some_and(|(_, &range_end)| range_end > end)
+    }
+
+    /// How many ranges are cut in two at the ends of this one.
+    pub(super) fn cuts(&self, start: u64, end: u64) -> usize {
+        let is_cut = |at: &&u64| {
+            let before = self.taken.range(..**at).next_back();
+            before.is_some_and(|(_, &range_end)| range_end > **at)
+        };
+        [start, end].iter().filter(is_cut).count()
     }
 
     /// Checks ranges that were read: whole pages below `top` that do not overlap.
@@ -139,6 +158,16 @@ mod tests {
         assert_eq!(ranges.outside(5, 45), [(5, 10), (20, 30), (40, 45)]);
         assert_eq!(ranges.outside(12, 18), []);
         assert_eq!(ranges.outside(50, 60), [(50, 60)]);
+    }
+
+    #[test]
+    fn ranges_that_touch_become_one() {
+        let mut ranges = Ranges::default();
+        for (start, end) in [(10, 20), (30, 40), (20, 30), (15, 35), (50, 60), (5, 45)] {
+            ranges.join(start, end);
+        }
+        assert_eq!(ranges.iter().collect::<Vec<_>>(), [(5, 45), (50, 60)]);
+        assert_eq!((ranges.cuts(5, 45), ranges.cuts(6, 55), ranges.cuts(46, 60)), (0, 2, 0));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Pages in memory: all that may be used are, so `mlock` and its like have nothing to do but to check their arguments.
 
-use super::memory::{Memory, page_range};
+use super::memory::{MOST_PARTS, Memory, page_range};
+use super::ranges::Ranges;
 use super::{Context, Errno, Result};
 use crate::space::{PAGE, Permissions};
 
@@ -25,29 +26,56 @@ pub(super) fn lock(memory: &mut Memory, context: &mut Context<'_>, flags: u64) -
         return Err(Errno::INVAL);
     }
     let Some((start, end)) = named(context)? else { return Ok(0) };
-    // What nobody may use cannot be brought into memory.
     // What is before a hole is locked, even if the call fails.
     let hole = memory.mapped_end(start, end, context);
     if start < hole {
-        memory.locked.insert(start, hole);
+        memory.check_room(1)?;
+        memory.locked.join(start, hole);
     }
+    // Pages that nobody may use cannot be brought into memory.
     let may_use = |page| context.memory.permissions(page) != Some(Permissions::NONE);
-    let is_usable = flags & ON_FAULT != 0
-        || !memory.has_reserved(start, end) && (start..end).step_by(PAGE as usize).all(may_use);
-    if is_usable && memory.is_mapped(start, end, context) { Ok(0) } else { Err(Errno::NOMEM) }
+    let is_usable = hole == end
+        && (flags & ON_FAULT != 0
+            || !memory.has_reserved(start, end)
+                && (start..end).step_by(PAGE as usize).all(may_use));
+    if is_usable { Ok(0) } else { Err(Errno::NOMEM) }
 }
 
 pub(super) fn unlock(memory: &mut Memory, context: &mut Context<'_>) -> Result {
     let Some((start, end)) = named(context)? else { return Ok(0) };
-    memory.locked.remove(start, memory.mapped_end(start, end, context));
-    if memory.is_mapped(start, end, context) { Ok(0) } else { Err(Errno::NOMEM) }
+    let hole = memory.mapped_end(start, end, context);
+    if memory.locked.count() >= MOST_PARTS && memory.locked.splits(start, hole) {
+        return Err(Errno::NOMEM);
+    }
+    memory.locked.remove(start, hole);
+    if hole == end { Ok(0) } else { Err(Errno::NOMEM) }
 }
 
-pub(super) fn lock_all(flags: u64) -> Result {
-    const CURRENT_AND_FUTURE: u64 = 3;
+/// `mlockall`.
+pub(super) fn lock_all(memory: &mut Memory, flags: u64) -> Result {
+    const CURRENT: u64 = 1;
+    const FUTURE: u64 = 2;
     const ON_FAULT: u64 = 4;
-    let is_known = flags & !(CURRENT_AND_FUTURE | ON_FAULT) == 0;
-    if is_known && flags & CURRENT_AND_FUTURE != 0 { Ok(0) } else { Err(Errno::INVAL) }
+    let is_known = flags & !(CURRENT | FUTURE | ON_FAULT) == 0;
+    if !is_known || flags & (CURRENT | FUTURE) == 0 {
+        return Err(Errno::INVAL);
+    }
+    if flags & CURRENT != 0 {
+        let mut locked = memory.locked.clone();
+        memory.mapped().for_each(|(start, end)| locked.join(start, end));
+        if locked.count() > MOST_PARTS {
+            return Err(Errno::NOMEM);
+        }
+        memory.locked = locked;
+    }
+    memory.locks_new = flags & FUTURE != 0;
+    Ok(0)
+}
+
+pub(super) fn unlock_all(memory: &mut Memory) -> Result {
+    memory.locked = Ranges::default();
+    memory.locks_new = false;
+    Ok(0)
 }
 
 /// `mincore`: a byte for each page, which is 1 if it is in memory.

@@ -73,6 +73,18 @@ fn prints(name: &str, args: &[&str], expected: &str) {
     }
 }
 
+/// The same beside the host, of calls in which QEMU differs from Linux.
+fn prints_the_same_as_linux(name: &str) {
+    if !have(&["cc"]) {
+        return;
+    }
+    let folder = TempDir::new().expect("there is room for temporary files");
+    let program = compile(folder.path(), "cc", &["-O1"], name);
+    let theirs = by_linux(&program, &[]);
+    assert_eq!(theirs.status, 0, "{theirs:?}");
+    prints(name, &[], &String::from_utf8_lossy(&theirs.stdout));
+}
+
 #[test]
 fn hello() {
     prints_the_same("hello", &["world"]);
@@ -136,6 +148,16 @@ fn controls_of_descriptors_and_addresses_of_nobody_are_as_in_qemu() {
 #[test]
 fn what_epoll_watches_lasts_as_long_as_its_open_file() {
     prints_the_same("interests", &[]);
+}
+
+#[test]
+fn events_that_cannot_be_written_are_there_for_the_next_call() {
+    prints_the_same_as_linux("unwritten");
+}
+
+#[test]
+fn pages_that_are_locked_are_those_of_linux() {
+    prints_the_same_as_linux("locked");
 }
 
 #[test]

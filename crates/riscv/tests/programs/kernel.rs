@@ -18,11 +18,11 @@ const FUTEX_WAKE: u64 = 129;
 const CLONE: u64 = 220;
 const CLONE_FLAGS: u64 = 0x100 | 0x1_0000 | 0x8_0000 | 0x10_0000 | 0x20_0000;
 const BRK: u64 = 214;
-const MMAP: u64 = 222;
+pub const MMAP: u64 = 222;
 const MUNMAP: u64 = 215;
 
 #[derive(Default)]
-struct World {
+pub struct World {
     now_ns: u64,
     /// Those of a large machine if it is 0.
     memory_bytes: u64,
@@ -63,7 +63,7 @@ impl Host for World {
 pub struct Process {
     pub kernel: Kernel,
     pub space: AddressSpace,
-    world: World,
+    pub world: World,
 }
 
 impl Process {
@@ -101,7 +101,7 @@ impl Process {
     }
 
     /// A call that does nothing but return a value.
-    fn value(&mut self, number: u64, args: &[u64]) -> u64 {
+    pub fn value(&mut self, number: u64, args: &[u64]) -> u64 {
         let (value, reply) = self.call(0, number, args);
         assert_eq!(reply, Reply { effect: Effect::Return, woken: vec![] });
         value

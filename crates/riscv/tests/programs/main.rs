@@ -7,6 +7,7 @@ mod crashes;
 mod dynamic;
 mod errors;
 mod kernel;
+mod locked;
 mod network;
 mod official;
 mod rig;

@@ -234,21 +234,32 @@ impl Files {
         Ok(())
     }
 
-    /// Up to `most` events of an open file of `epoll`: events and data. As on Linux, interests that were reported and
-    /// may be so again go to the end of the row.
-    fn take_events(&mut self, epoll: u32, most: usize) -> Result<Vec<(u32, u64)>> {
-        let (mut found, mut again) = (Vec::new(), Vec::new());
+    /// Writes up to `most` events of an open file of `epoll` to user memory; returns their count. As on Linux,
+    /// interests that were reported and may be so again go to the end of the row, and one whose event cannot be written
+    /// stays where it is: that is an error if it is the first event.
+    fn report_events(
+        &mut self,
+        context: &mut Context<'_>,
+        epoll: u32,
+        (to, most): (u64, u64),
+    ) -> Result {
+        let (mut count, mut again) = (0, Vec::new());
         let mut known = Known::new();
         self.complete_row(epoll, &mut known)?;
         for at in self.interests(epoll)?.row() {
-            if found.len() == most {
+            if count == most {
                 break;
             }
             let mut interest = self.interests(epoll)?.0[at];
             let ready = self.events_of(&interest, &mut known)?;
             interest.turn = None;
             if ready != 0 {
-                found.push((ready, interest.data));
+                let words = [u64::from(ready), interest.data];
+                match context.write_words(to.wrapping_add(EVENT_BYTES * count), &words) {
+                    Err(errno) if count == 0 => return Err(errno),
+                    Err(_) => break,
+                    Ok(()) => count += 1,
+                }
                 if interest.events & ONE_SHOT != 0 {
                     interest.events &= NO_EVENTS;
                 } else if !interest.is_edge() {
@@ -261,7 +272,7 @@ impl Files {
         for (turn, at) in (interests.next_turn()..).zip(again) {
             interests.0[at].turn = Some(turn);
         }
-        Ok(found)
+        Ok(count)
     }
 
     /// Events of an interest that are there.
@@ -296,18 +307,13 @@ impl Files {
             return Err(Errno::INVAL);
         }
         let epoll = self.named(context, epoll)?;
-        let found = self.take_events(epoll, most as usize)?;
-        for (at, (events, data)) in (0..).zip(&found) {
-            let words = [u64::from(*events), *data];
-            context.write_words(to.wrapping_add(EVENT_BYTES * at), &words)?;
-        }
-        match found.len() {
+        match self.report_events(context, epoll, (to, most as u64))? {
             0 if is_second => context.wait_for(timeout),
             0 => {
                 let milliseconds = u64::try_from(timeout as i32).ok();
                 context.wait_ns(milliseconds.map(|count| count * 1_000_000))
             }
-            count => Ok(count as u64),
+            count => Ok(count),
         }
     }
 

@@ -60,7 +60,8 @@ int main(void)
     mprotect(area + PAGE, PAGE, PROT_NONE);
     printf("taken back %d, ", fault(area + PAGE) == SEGV_ACCERR);
     munmap(area + 2 * PAGE, PAGE);
-    printf("gone %d\n", fault(area + 2 * PAGE) == SEGV_MAPERR);
+    printf("gone %d, ", fault(area + 2 * PAGE) == SEGV_MAPERR);
+    printf("the last address %d\n", fault((char *)-1) == SEGV_MAPERR);
 
     mprotect(area, PAGE, PROT_READ);
     char *moved = mremap(area, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, area + 4 * PAGE);
