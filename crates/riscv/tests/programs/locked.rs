@@ -103,8 +103,8 @@ fn a_change_of_permissions_without_memory_leaves_what_is_behind_the_end_of_a_fil
     let fault = process.space.load(BASE, 1).expect_err("it is behind the end");
     let mut state = Hart::new(0x1000);
     state.x[abi::SP] = DATA + PAGE;
-    let Process { kernel, space, .. } = &mut process;
-    assert!(kernel.fault(0, &mut state, Caused::Fault(fault), space));
+    let Process { kernel, space, world } = &mut process;
+    assert!(kernel.fault(0, &mut state, Caused::Fault(fault), space, world));
     assert_eq!((state.pc, state.x[abi::A0]), (HANDLER, SIGBUS));
     process.kernel.check(1 << 40).expect("it has one reserved part");
 }
