@@ -244,7 +244,7 @@ impl Memory {
         let permissions = permissions(protection);
         self.mappings.insert(start, start + length);
         if permissions == Permissions::NONE {
-            self.reserved.insert(start, start + length);
+            self.reserved.join(start, start + length);
         } else if !map(context, start, start + length, permissions) {
             self.mappings.remove(start, start + length);
             return Err(Errno::NOMEM);
@@ -327,7 +327,7 @@ impl Memory {
     ) {
         for (from, to) in self.reserved.outside(start, end) {
             memory.unmap(from, to - from);
-            self.reserved.insert(from, to);
+            self.reserved.join(from, to);
         }
         self.beyond.remove(start, end);
         self.beyond.insert(start, end, permissions);
@@ -497,7 +497,7 @@ impl Memory {
         context: &mut Context<'_>,
     ) -> Result<()> {
         if permissions == Permissions::NONE {
-            self.reserved.insert(start, end);
+            self.reserved.join(start, end);
         } else if !map(context, start, end, permissions) {
             return Err(Errno::NOMEM);
         }

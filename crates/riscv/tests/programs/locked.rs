@@ -149,3 +149,11 @@ fn permissions_behind_the_end_of_a_file_have_a_limit() {
     assert_eq!(changed, (MOST - 1) / 2);
     process.kernel.check(1 << 40).expect("as many as there may be");
 }
+
+#[test]
+fn parts_without_permissions_that_touch_are_one() {
+    let mut process = Process::new();
+    for page in 0..70_000 {
+        assert_eq!(anonymous(&mut process, page, 1, 0), BASE + page * PAGE);
+    }
+}

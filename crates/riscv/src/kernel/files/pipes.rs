@@ -277,6 +277,8 @@ impl Files {
         if bytes.len() < most {
             bytes.truncate(self.table.pipe(pipe.0)?.whole_new_pages(length, bytes.len()));
             if bytes.is_empty() {
+                // Readers are woken all the same.
+                self.note_pipe(pipe.0, Way::Read, IN | NORMAL_IN);
                 return Err(Errno::FAULT);
             }
         }
