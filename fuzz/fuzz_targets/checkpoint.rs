@@ -106,7 +106,9 @@ impl Lab {
         let status =
             json!({"kind": "Device", "size": 0, "inode": 1, "permissions": 0o600, "links": 1});
         let table = &mut head["nodes"][0]["kernel"]["files"]["table"];
-        let watched = json!({"descriptor": 20, "file": 70, "events": 1, "data": 0, "seen": 0});
+        let mut watched = json!({"descriptor": 20, "file": 70, "events": 1, "data": 0});
+        watched["number"] = json!(0);
+        watched["turn"] = Value::Null;
         // What the program does not use.
         for (number, open) in [
             (70, json!({"Event": {"count": 1, "one_by_one": true}})),
