@@ -294,7 +294,7 @@ pub(crate) fn leave(pool: *mut Pool) {
     }
 }
 
-/// Forgets the handlers and changes of other threads in the child of a fork, while it has one thread.
+/// Forgets the handlers and replacements of other threads in the child of a fork, while it has one thread.
 fn forget_others() {
     changes::forget();
     POOLS.iter().for_each(|place| place.visitors.store(0, Ordering::Relaxed));

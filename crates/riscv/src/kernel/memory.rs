@@ -428,7 +428,7 @@ impl Memory {
         }
         let permissions = self.same_permissions(start, end, context).ok_or(Errno::FAULT)?;
         self.clear(end, old_end, context)?;
-        // What moves is there twice for a while, and may make a hole in what was there before it.
+        // For a while the old mapping and the new one are both there, and the new one may split another.
         self.check_room(3 + self.beyond.within(start, end).len())?;
         let new_end = start.checked_add(length).filter(|&end| end <= MAPPINGS_TOP);
         if let Some(new_end) = new_end
@@ -465,7 +465,7 @@ impl Memory {
             self.protect(to, length, permissions, context)?;
         }
         for (from, until, permissions) in beyond {
-            // What a mapping grows by is behind the end of its file, too.
+            // A mapping that is behind the end of its file grows by pages that are so, too.
             let until = if until == end { start + length } else { until };
             let moved = (to + (from - start), to + (until - start));
             self.hide(moved, permissions, context.memory);

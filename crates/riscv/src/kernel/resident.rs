@@ -26,7 +26,7 @@ pub(super) fn lock(memory: &mut Memory, context: &mut Context<'_>, flags: u64) -
         return Err(Errno::INVAL);
     }
     let Some((start, end)) = named(context)? else { return Ok(0) };
-    // What is before a hole is locked, even if the call fails.
+    // The call locks the pages before a hole, even if it fails.
     let hole = memory.mapped_end(start, end, context);
     if start < hole {
         memory.check_room(1)?;

@@ -23,7 +23,7 @@ enum { FILES = 10, SETS = 3 };
 
 static uint64_t state;
 static int files[FILES], sets[SETS];
-// What the files are: pipes, pairs of sockets, event counters.
+// 'p': a pipe, 's': a pair of sockets, 'e': an event counter.
 static char kinds[FILES];
 static volatile int broken;
 
