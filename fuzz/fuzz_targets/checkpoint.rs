@@ -24,6 +24,12 @@ const PAGERANK: (&[u8], &str) = (
     "pagerank --kronecker 4 --variant bulk",
 );
 
+/// It is on scratchpads.
+const FFT: (&[u8], &str) = (
+    include_bytes!("../../programs/prebuilt/fft.rv64"),
+    "fft --n=64 --cores=2 --mechanism=dma --rounds=2",
+);
+
 /// Instructions and cycles for which a program goes on.
 const INSTRUCTIONS: u64 = 3000;
 const CYCLES: u64 = 1 << 20;
@@ -62,6 +68,7 @@ impl Lab {
             (("sonuma", &small), STATE_TEST, 2, 4_000),
             (("sonuma", &small), PAGERANK, 2, 200_000),
             (("manycore-ni", &chips), PAGERANK, 2, 200_000),
+            (("cache-integrated", &small), FFT, 1, 30_000),
         ] {
             let part = Part::Instructions { after, count: Some(INSTRUCTIONS / 2) };
             lab.add(machine, program, nodes, part);

@@ -138,7 +138,7 @@ class Session:
             with session.measure() as part:
                 session.run(instructions=1_000_000)
 
-        Raises `Error` on machines with borrowed memory or scratchpads, which are reached with timing only.
+        Instructions that reach borrowed memory or scratchpads have their timing, one by one.
         """
         self._is_running = self._session.fast_forward(*self._place(instructions, region), told)
         return self._is_running

@@ -102,8 +102,16 @@ def test_pieces_without_timing_that_cannot_be_are_refused(rack):
     with pytest.raises(rackmem.Error, match="begin"):
         session.fast_forward(region="middle")
     assert not session.fast_forward(region="begin")
-    with pytest.raises(rackmem.Error, match="with timing only"):
-        rackmem.Machine.load("tsm-sim").session("hello", nodes=2).fast_forward()
+
+
+def test_borrowed_memory_is_reached_without_timing_for_the_rest():
+    machine = rackmem.Machine.load("tsm-sim").set("window.policy", "write-through-update")
+    session = machine.session("tsm_share", "--share=policy", nodes=2)
+    assert session.fast_forward(instructions=1000)
+    with pytest.raises(rackmem.Error, match="borrowed memory"):
+        session.checkpoint()
+    assert not session.fast_forward()
+    assert "read again: 0" in session.finish().stdout
 
 
 def test_a_program_goes_on_from_a_checkpoint(rack, tmp_path):

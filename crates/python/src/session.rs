@@ -78,11 +78,9 @@ impl Session {
         told: Option<Bound<'_, PyAny>>,
     ) -> PyResult<bool> {
         let until = Until { instructions, mark: region.map(mark), ..Until::default() };
-        let jobs = jobs(&self.programs);
-        let refused = |error| refused(not_executed(&self.machine, &jobs, error));
         watched(py, told.as_ref(), |progress| {
             let mut options = Options { progress: Some(progress), ..options() };
-            self.with(|session| session.fast_forward(until, &mut options))?.map_err(refused)
+            self.with(|session| session.fast_forward(until, &mut options))
         })?
     }
 

@@ -8,6 +8,7 @@ mod signals;
 mod traced;
 #[path = "../common/traces.rs"]
 mod traces;
+mod untimed;
 
 use std::fs;
 use std::path::{Path, PathBuf};

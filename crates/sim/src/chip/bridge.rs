@@ -409,7 +409,7 @@ impl Bridge {
 
 impl Interface for Bridge {
     const STATISTICS: &'static [Simulated] = &[Simulated::Program, Simulated::Bridge];
-    const FAST_FORWARDS: bool = false;
+    const IS_SAVED: bool = false;
 
     fn places(_placement: Placement) -> Places {
         Places { engines: Side::Tiles, ni_caches: Side::Tiles, frontends: None }

@@ -10,6 +10,7 @@ use super::wires::{Event, Wires};
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
+use crate::scratchpad::dram::Dram;
 use crate::statistics::Simulated;
 
 /// The outgoing traffic controller of a tile's interface sends.
@@ -25,7 +26,6 @@ pub struct CacheIntegrated {
 
 impl Interface for CacheIntegrated {
     const STATISTICS: &'static [Simulated] = &[Simulated::Program, Simulated::CacheIntegrated];
-    const FAST_FORWARDS: bool = false;
 
     fn places(_placement: Placement) -> Places {
         Places { engines: Side::Edge, ni_caches: Side::Tiles, frontends: None }
@@ -79,9 +79,14 @@ impl Interface for CacheIntegrated {
         }
     }
 
-    /// Packets are letters, which the chip counts.
-    fn under_way(&self, _tiles: &[Tile]) -> Vec<String> {
-        Vec::new()
+    /// Packets on their way are letters, which the chip counts.
+    fn under_way(&self, tiles: &[Tile]) -> Vec<String> {
+        let own = tiles.iter().filter_map(|tile| tile.l1.integrated.as_ref());
+        let waiting = own.enumerate().filter(|(_, own)| own.has_work());
+        let mut names: Vec<String> =
+            waiting.map(|(n, _)| format!("scratchpad[{n}]: packets wait")).collect();
+        names.extend(self.dma.dram().has_work().then(|| "dma: packets wait".to_owned()));
+        names
     }
 
     fn write_stats(&self, tiles: &[Tile], _wires: &Wires, stats: &mut Figures) {
@@ -89,5 +94,17 @@ impl Interface for CacheIntegrated {
             own.write_stats(stats);
         }
         self.dma.write_stats(stats);
+    }
+}
+
+impl CacheIntegrated {
+    /// The memory that caches do not keep.
+    pub const fn dram(&self) -> &Dram {
+        self.dma.dram()
+    }
+
+    /// The same, to go on from a state.
+    pub const fn dram_mut(&mut self) -> &mut Dram {
+        self.dma.dram_mut()
     }
 }

@@ -63,6 +63,8 @@ pub struct Cpu {
     ticked: Option<Next>,
     /// In its place, while it executes without timing.
     fast: Option<Box<Fast>>,
+    /// It executes an instruction with timing, and then goes on without.
+    is_stepping: bool,
     /// The operating system wants it for another thread.
     gives_way: bool,
 }
@@ -89,13 +91,14 @@ impl Cpu {
             ticked_at: 0,
             ticked: None,
             fast: None,
+            is_stepping: false,
             gives_way: false,
         }
     }
 
     /// Its state, if it executes without timing.
     pub fn state(&self) -> Option<State> {
-        let fast = self.fast.as_ref()?.state();
+        let fast = self.without_timing()?.state();
         Some(State { stats: *self.core.stats(), gives_way: self.gives_way, fast })
     }
 
@@ -119,14 +122,24 @@ impl Cpu {
         }
     }
 
+    /// What executes its next instruction, if that is without timing.
+    fn without_timing(&self) -> Option<&Fast> {
+        self.fast.as_deref().filter(|_| !self.is_stepping)
+    }
+
+    /// Whether it executes an instruction with timing, and then goes on without.
+    pub const fn is_stepping(&self) -> bool {
+        self.is_stepping
+    }
+
     /// Its registers; it has stopped.
     pub fn hart(&self) -> Hart {
-        self.fast.as_ref().map_or_else(|| self.core.hart(), |fast| fast.hart.clone())
+        self.without_timing().map_or_else(|| self.core.hart(), |fast| fast.hart.clone())
     }
 
     /// Address of the oldest instruction that is not done.
     pub fn pc(&self) -> u64 {
-        self.fast.as_ref().map_or_else(|| self.core.oldest_pc(), |fast| fast.hart.pc)
+        self.without_timing().map_or_else(|| self.core.oldest_pc(), |fast| fast.hart.pc)
     }
 
     /// Its stores to borrowed memory, if they go through.
@@ -174,10 +187,34 @@ impl Cpu {
 
     /// Goes on without timing, in the next cycle.
     fn speed_up(&mut self, now: Cycle) {
+        self.leave_track(now);
+        self.fast = Some(Box::new(Fast::new(self.core.hart(), now + 1)));
+    }
+
+    fn leave_track(&mut self, now: Cycle) {
         if let Some(track) = self.core.track() {
             track.forget(now);
         }
-        self.fast = Some(Box::new(Fast::new(self.core.hart(), now + 1)));
+    }
+
+    /// Executes the next instruction with timing, from the next cycle on.
+    fn step(&mut self, wires: &mut Wires) {
+        let Some(fast) = &self.fast else { return };
+        self.core.resume(&fast.hart, wires.now);
+        self.core.step();
+        self.is_stepping = true;
+        wires.tick_next(self.number);
+    }
+
+    /// Goes on without timing after an instruction with it, which has come to a stop of its own or to none.
+    fn step_back(&mut self, stop: Stop, wires: &mut Wires) -> Option<Stop> {
+        self.leave_track(wires.now);
+        self.is_stepping = false;
+        let fast = self.fast.as_mut()?;
+        let stop = Some(stop).filter(|&stop| stop != Stop::Paused);
+        fast.come_back(self.core.hart(), wires.now + 1, stop);
+        wires.tick_next(self.number);
+        None
     }
 
     pub const fn core(&self) -> &Core {
@@ -210,8 +247,8 @@ impl Cpu {
         }
     }
 
-    /// The pace has changed: it goes on at that as soon as it can. The chip's homes hold so many lines.
-    pub fn set_pace(&mut self, shared_lines: usize, l1: &mut PrivateCache, wires: &mut Wires) {
+    /// The pace has changed: it goes on at that as soon as it can.
+    pub fn set_pace(&mut self, l1: &mut PrivateCache, wires: &mut Wires) {
         match (wires.pace, &mut self.fast) {
             (Pace::Fast, None) => {
                 self.settle(l1, wires);
@@ -222,15 +259,24 @@ impl Cpu {
                 }
             }
             (Pace::Warming, Some(fast)) => {
-                fast.begin_warming(shared_lines + l1.lines());
+                fast.begin_warming(wires.shared_lines + l1.lines(), &wires.map);
                 wires.tick_next(self.number);
             }
             (Pace::Timed, None) => self.core.pause(false),
+            (Pace::Timed, fast @ Some(_)) if self.is_stepping => {
+                *fast = None;
+                self.is_stepping = false;
+                self.core.pause(self.gives_way);
+                wires.tick_next(self.number);
+            }
             (Pace::Timed, fast @ Some(_)) => {
                 if let Some(fast) = fast.take().filter(|fast| !fast.is_stopped()) {
                     // One that stays where it is has no time of its own.
                     let at = if fast.due < Cycle::MAX { fast.due } else { wires.now };
+                    let gives_way = self.gives_way;
                     self.resume(&fast.hart, at, wires);
+                    self.gives_way = gives_way;
+                    self.core.pause(gives_way);
                 }
             }
             (Pace::Fast, Some(fast)) => {
@@ -255,22 +301,64 @@ impl Cpu {
             }
             return None;
         }
-        if wires.now < fast.due || fast.is_stopped() || wires.pace == Pace::Held {
+        if wires.pace == Pace::Held || wires.hears && !self.tell_caches(l1, wires) {
             return None;
         }
+        let fast = self.fast.as_mut()?;
+        if wires.now < fast.due || fast.is_stopped() {
+            return None;
+        }
+        let own = 1 << self.number;
+        let is_shared = wires.map.has_borrowed();
+        let is_quiet = is_shared && wires.unheard & own != 0 && fast.is_quiet(wires.now);
+        if !fast.is_asked() && !self.gives_way && !is_quiet {
+            wires.asks &= !own;
+            // Whatever it touched now, those that wait would have to wait for.
+            if wires.asks != 0 {
+                wires.tick_next(self.number);
+                return None;
+            }
+            let done = fast.execute(self.core.stats().executed(), wires);
+            self.core.count_fast_forwarded(done);
+            if done > 0 {
+                wires.unheard |= own;
+                let due = fast.due;
+                self.tick_at(due, wires);
+                return None;
+            }
+        }
+        if is_shared && wires.unheard != 0 {
+            wires.hears = true;
+            wires.asks |= own;
+            wires.cpus_next |= wires.unheard | own;
+            return None;
+        }
+        wires.asks &= !own;
         if let Some(stop) = fast.take_stop() {
             return Some(stop);
         }
         if std::mem::take(&mut self.gives_way) {
             return fast.pause();
         }
-        self.core.count_fast_forwarded(fast.execute(self.core.stats().executed(), wires));
-        let due = fast.due;
-        if due == wires.now {
-            return fast.take_stop();
+        match fast.take_outside() {
+            true => self.step(wires),
+            false => wires.tick_next(self.number),
         }
-        self.tick_at(due, wires);
         None
+    }
+
+    /// Has the caches hear of what the core has touched, as all cores do now. Whether it may go on.
+    fn tell_caches(&mut self, l1: &mut PrivateCache, wires: &mut Wires) -> bool {
+        let Some(fast) = &mut self.fast else { return true };
+        let own = 1 << self.number;
+        if wires.unheard & own != 0 && fast.tell_caches(l1, wires) {
+            wires.unheard &= !own;
+        }
+        wires.hears = wires.unheard != 0;
+        if wires.hears && (wires.unheard & own != 0 || wires.now >= fast.due) {
+            wires.tick_next(self.number);
+        }
+        !wires.hears
     }
 
     /// Something has happened in the L1: accesses that waited may be tried again, if any, and some
@@ -306,10 +394,15 @@ impl Cpu {
     /// One cycle, after all messages of this cycle; whether it has stopped.
     #[inline]
     pub fn tick(&mut self, l1: &mut PrivateCache, wires: &mut Wires) -> Option<Stop> {
-        if self.fast.is_some() {
+        if self.without_timing().is_some() {
             return self.tick_fast(l1, wires);
         }
         let now = wires.now;
+        if let Some(fast) = self.fast.as_mut().filter(|_| wires.pace == Pace::Warming)
+            && fast.warm(l1, wires)
+        {
+            wires.tick_next(self.number);
+        }
         let next = match self.ticked.take() {
             Some(next) => next,
             None => {
@@ -323,6 +416,7 @@ impl Cpu {
         match next {
             Next::At(at) => self.tick_at(at, wires),
             Next::Told => {}
+            Next::Stopped(stop) if self.is_stepping => return self.step_back(stop, wires),
             Next::Stopped(Stop::Paused) if !std::mem::take(&mut self.gives_way) => {
                 self.speed_up(now);
                 wires.tick_next(self.number);

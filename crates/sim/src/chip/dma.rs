@@ -8,7 +8,7 @@ use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::scratchpad::dram::Dram;
-use crate::scratchpad::{Packet, Regions};
+use crate::scratchpad::{Misuse, Packet, Regions};
 
 /// The engine and the memory's times: latency, and bandwidth shared by all accesses.
 #[derive(Clone, Debug)]
@@ -38,6 +38,16 @@ impl Dma {
         }
     }
 
+    /// The memory.
+    pub const fn dram(&self) -> &Dram {
+        &self.dram
+    }
+
+    /// The memory, to go on from a state.
+    pub const fn dram_mut(&mut self) -> &mut Dram {
+        &mut self.dram
+    }
+
     /// Whether a packet may arrive.
     pub fn has_room(&self, packet: &Packet) -> bool {
         self.dram.has_room(packet.class())
@@ -61,7 +71,7 @@ impl Dma {
             let delay = if is_data { self.latency_cycles } else { 1 };
             match wires.layout.part_of_target(&self.regions, packet.to()) {
                 Some(to) => wires.send_after(delay, part, to, Payload::Scratchpad(packet)),
-                None => unreachable!("addresses are checked before they are sent"),
+                None => return wires.misused(0, Misuse::NoRegion(packet.to())),
             }
         }
         if self.dram.has_work() {

@@ -2,10 +2,17 @@
 //!
 //! Its stores are changes by somebody outside of the coherence domain ([`Chip::changed_by_system`]), so whatever the
 //! network interface does goes on beside it, with its own timing. It notes when it last touched each line ([`Trail`]).
+//! An access beyond the node's own memory, such as to borrowed memory or scratchpads, is an instruction with timing
+//! ([`Core::step`]), by the caches and interfaces as they are, after which the core goes on without. Copies of borrowed
+//! blocks are not coherent: programs drive them out of the caches by what they touch. So, where a node has borrowed
+//! memory, the caches hear of what all its cores have touched before each such access and each stop; and from time to
+//! time, as another node may wait for what was driven out.
+//!
 //! Before the core has its timing back, these touches are made again through its private cache, oldest first: caches
 //! and directories come to their state by their own protocol (SMARTS's functional warming, with the record of Barr et
 //! al., "Accelerating Multiprocessor Simulation with a Memory Timestamp Record", ISPASS 2005).
 //!
+//! [`Core::step`]: crate::cpu::Core::step
 //! [`Chip::changed_by_system`]: super::Chip::changed_by_system
 
 use rackmem_riscv::code::Fetch;
@@ -18,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cache::PrivateCache;
 use super::image::Image;
+use super::map::AddressMap;
 use super::mmu::Mmu;
 use super::trail::{self, Touch, Trail};
 use super::wires::Wires;
@@ -28,6 +36,10 @@ use crate::engine::{Cycle, MOST};
 /// Instructions between two looks at the rest of the chip. Longer than the loops from a load reserved to the branch
 /// back that the specification promises to end.
 const SLICE: u64 = 1000;
+
+/// Cycles after an access to borrowed memory at which caches hear of what was touched since; each further time comes
+/// after twice as many.
+const QUIET_CYCLES: Cycle = 100_000;
 
 /// Entries of the list of lines that were changed in a slice; a power of two.
 const CHANGED: usize = 64;
@@ -79,6 +91,13 @@ pub struct Fast {
     stop: Option<Stop>,
     /// Its stop is with the operating system.
     is_stopped: bool,
+    /// Its next instruction reaches beyond the node's own memory.
+    goes_outside: bool,
+    /// Caches hear of what was touched since they last did.
+    is_heard: bool,
+    /// The cycle in which they last did, and cycles up to the next time.
+    heard_at: Cycle,
+    quiet_cycles: Cycle,
 }
 
 impl Fast {
@@ -92,6 +111,10 @@ impl Fast {
             due: now,
             stop: None,
             is_stopped: false,
+            goes_outside: false,
+            is_heard: false,
+            heard_at: now,
+            quiet_cycles: QUIET_CYCLES,
         }
     }
 
@@ -100,6 +123,51 @@ impl Fast {
         self.hart = hart.clone();
         self.due = at;
         self.is_stopped = false;
+        self.goes_outside = false;
+    }
+
+    /// Whether its next instruction has to be executed with timing, once.
+    pub fn take_outside(&mut self) -> bool {
+        if self.goes_outside {
+            self.quiet_cycles = QUIET_CYCLES;
+        }
+        std::mem::take(&mut self.goes_outside)
+    }
+
+    /// Goes on with these registers after an instruction with timing, which may have come to a stop.
+    pub fn come_back(&mut self, hart: Hart, at: Cycle, stop: Option<Stop>) {
+        self.hart = hart;
+        self.due = at;
+        self.stop = stop;
+    }
+
+    /// Whether it has come to a stop, or to an instruction with timing.
+    pub fn is_asked(&self) -> bool {
+        self.stop.is_some() || self.goes_outside
+    }
+
+    /// Whether it has executed for so long that what it has touched may have driven something out of the caches for
+    /// which others wait.
+    pub fn is_quiet(&self, now: Cycle) -> bool {
+        now >= self.heard_at + self.quiet_cycles
+    }
+
+    /// Makes the touches again of which the caches have not heard. Whether they have heard of all.
+    pub fn tell_caches(&mut self, l1: &mut PrivateCache, wires: &mut Wires) -> bool {
+        if !self.is_heard {
+            self.is_heard = true;
+            // More than there is room for, as not all sets are touched alike.
+            self.warming = self.trail.end_stretch(2 * (wires.shared_lines + l1.lines()));
+        }
+        if self.warm(l1, wires) || l1.in_transition() > 0 {
+            return false;
+        }
+        if self.is_quiet(wires.now) {
+            self.quiet_cycles *= 2;
+        }
+        self.is_heard = false;
+        self.heard_at = wires.now;
+        true
     }
 
     /// All of it but decoded instructions.
@@ -144,8 +212,11 @@ impl Fast {
     /// Executes a slice, whose time ends at `due`, after so many instructions of the core. How many it was.
     pub fn execute(&mut self, before: u64, wires: &mut Wires) -> u64 {
         let now = wires.now;
+        if wires.map.has_window {
+            self.trail.begin_stretch();
+        }
         let mut done = 0;
-        while done < SLICE && self.stop.is_none() {
+        while done < SLICE && self.stop.is_none() && !self.goes_outside {
             done += self.run([now + done, before + done], SLICE - done, wires);
         }
         self.due = now + done;
@@ -167,10 +238,12 @@ impl Fast {
 
     /// Executes up to `limit` instructions from a cycle on, after so many others.
     fn run(&mut self, begin: [u64; 2], limit: u64, wires: &mut Wires) -> u64 {
-        let Wires { mmu, image: Some(image), changed, .. } = wires else { return 0 };
+        let Wires { mmu, image: Some(image), changed, map, .. } = wires else { return 0 };
         let Fast { hart, blocks, trail, .. } = self;
         let (reserved, counts, told, code) = (None, None, [Line::MAX; CHANGED], Line::MAX);
-        let mut memory = Memory { mmu, image, trail, changed, told, reserved, counts, code };
+        let own_bytes = map.own_bytes();
+        let mut memory =
+            Memory { mmu, image, trail, changed, map, own_bytes, told, reserved, counts, code };
         let (done, broken) = blocks.run(hart, &mut memory, limit);
         let (exit, inst) = match broken {
             None => return done,
@@ -193,6 +266,7 @@ impl Fast {
                 debug_assert!(read.is_ok(), "counters can always be read");
                 return done + 1;
             }
+            Exit::Stop(Reason::Outside) => self.goes_outside = true,
             Exit::Stop(Reason::Fault(fault)) => self.stop = Some(Stop::Fault(fault)),
             Exit::Trap(Trap::Ecall) => self.stop = Some(Stop::Ecall),
             Exit::Trap(Trap::Ebreak) => self.stop = Some(Stop::Ebreak),
@@ -203,8 +277,17 @@ impl Fast {
     }
 
     /// Begins to warm the caches, with as many lines at most as they hold.
-    pub fn begin_warming(&mut self, lines: usize) {
-        self.warming = self.trail.take(lines);
+    pub fn begin_warming(&mut self, lines: usize, map: &AddressMap) {
+        // Accesses to borrowed memory are amid the touches that caches have heard of: these are not made again.
+        self.warming = match map.has_borrowed() {
+            true => {
+                let mut touches = self.trail.end_stretch(2 * lines);
+                touches.append(&mut self.warming);
+                touches
+            }
+            false => self.trail.take(lines),
+        };
+        self.is_heard = false;
     }
 
     /// Whether the caches are warm, and the time of what it has executed is over.
@@ -230,6 +313,8 @@ impl Fast {
 #[derive(Clone, Copy, Debug)]
 enum Reason {
     Fault(Fault),
+    /// It is not the node's own memory, or a fence for accesses to such.
+    Outside,
     /// Decoded code has to go.
     FenceI,
     /// A counter is read.
@@ -243,6 +328,8 @@ struct Memory<'a> {
     trail: &'a mut Trail,
     /// Lines that it has changed, for the rest of the chip.
     changed: &'a mut Vec<Line>,
+    map: &'a AddressMap,
+    own_bytes: u64,
     /// The latest of them, direct-mapped.
     told: [Line; CHANGED],
     reserved: Option<Line>,
@@ -271,12 +358,29 @@ impl Memory<'_> {
         crate::cpu::read_word(self.image.words(line), (phys % BLOCK_BYTES) as u8, size)
     }
 
+    /// The place of an access in the node's own memory.
+    #[inline(always)]
+    fn place(&mut self, address: u64, wanted: Wanted) -> Result<u64, Reason> {
+        match self.mmu.translate(address, wanted) {
+            Ok(phys) if phys < self.own_bytes => Ok(phys),
+            other => Err(self.outside(address, other)),
+        }
+    }
+
+    #[cold]
+    fn outside(&self, address: u64, place: Result<u64, Fault>) -> Reason {
+        match place {
+            Err(fault) if !self.map.has_name(address) => Reason::Fault(fault),
+            _ => Reason::Outside,
+        }
+    }
+
     /// The place of an atomic.
     fn aligned(&mut self, address: u64, size: u8, wanted: Wanted) -> Result<u64, Reason> {
         if address % u64::from(size) != 0 {
             return Err(Reason::Fault(Fault { address, wanted, cause: Cause::Misaligned }));
         }
-        self.mmu.translate(address, wanted).map_err(Reason::Fault)
+        self.place(address, wanted)
     }
 
     /// An access that lies in two lines, byte by byte.
@@ -285,7 +389,7 @@ impl Memory<'_> {
         let mut places = [0; 8];
         for (at, place) in (0..).zip(&mut places[..usize::from(size)]) {
             let byte = address.wrapping_add(at);
-            *place = self.mmu.translate(byte, wanted).map_err(Reason::Fault)?;
+            *place = self.place(byte, wanted)?;
         }
         Ok(places)
     }
@@ -323,7 +427,7 @@ impl Port for Memory<'_> {
             let bytes = places[..usize::from(size)].iter().rev();
             return Ok(bytes.fold(0, |value, &phys| value << 8 | self.read(phys, 1)));
         }
-        let phys = self.mmu.translate(address, Wanted::Read).map_err(Reason::Fault)?;
+        let phys = self.place(address, Wanted::Read)?;
         Ok(self.read(phys, size))
     }
 
@@ -336,7 +440,7 @@ impl Port for Memory<'_> {
             }
             return Ok(());
         }
-        let phys = self.mmu.translate(address, Wanted::Write).map_err(Reason::Fault)?;
+        let phys = self.place(address, Wanted::Write)?;
         self.write(phys, size, data);
         Ok(())
     }
@@ -364,7 +468,7 @@ impl Port for Memory<'_> {
     }
 
     fn fence(&mut self, _predecessors: u8, _successors: u8) -> Result<(), Reason> {
-        Ok(())
+        if self.map.has_slow_stores() { Err(Reason::Outside) } else { Ok(()) }
     }
 
     fn fence_i(&mut self) -> Result<(), Reason> {

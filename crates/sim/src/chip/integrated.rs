@@ -15,7 +15,7 @@ use crate::machine::spec::ScratchpadSpec;
 use crate::scratchpad::region::FIRST;
 use crate::scratchpad::table::{Refusal, Region};
 use crate::scratchpad::{
-    LINE_BYTES, Misuse, Ni, NiSpec, Packet, Port, Regions, State, Stored, Target,
+    LINE_BYTES, Misuse, Ni, NiSpec, NiState, Packet, Port, Regions, State, Stored, Target,
 };
 
 /// The state of the core's load from memory that is not its own.
@@ -123,6 +123,46 @@ impl Integrated {
     /// [`Refusal`].
     pub fn map(&mut self, region: Region) -> Result<(), Refusal> {
         self.ni.table.set(region, &self.regions)
+    }
+
+    /// Whether full queues refuse items.
+    pub const fn has_nacks(&self) -> bool {
+        self.ni.has_nacks()
+    }
+
+    /// Whether something waits to leave.
+    pub fn has_work(&self) -> bool {
+        self.ni.has_work()
+    }
+
+    /// Its state; it has nothing under way.
+    pub fn state(&self) -> NiState {
+        self.ni.state()
+    }
+
+    /// Goes on from a state. Its lines are the cache's, which has nothing.
+    ///
+    /// # Errors
+    /// No interface is in such a state: the field, and what is wrong with it.
+    pub fn restore(
+        &mut self,
+        state: &NiState,
+        cache: &mut PrivateCache,
+        wires: &mut Wires,
+    ) -> Result<(), String> {
+        self.ni.restore(state)?;
+        for number in state.scratchpad() {
+            let (way, set) = self.place_in_cache(number * LINE_BYTES);
+            if !matches!(cache.lock(set, way, wires), Ok(Some(()))) {
+                return Err(format!("lines: line {number} is the last one of its set"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Way and set of a line.
+    const fn place_in_cache(&self, offset: u32) -> (u32, u64) {
+        (offset / self.way_bytes, (offset % self.way_bytes / LINE_BYTES) as u64)
     }
 
     fn own(&self, address: u64) -> Option<u32> {
@@ -288,6 +328,9 @@ impl Integrated {
         if let (Packet::Write { words, .. }, Some(Target::Load(_))) =
             (packet, self.regions.find(packet.to()))
         {
+            if self.load != Load::Asked {
+                return Err(Misuse::NoRegion(packet.to()));
+            }
             self.loaded(words[0]);
             return Ok(());
         }
@@ -388,19 +431,19 @@ impl Integrated {
             self.ni.restore_tag(number, value);
             return Ok(true);
         }
-        let (way, set) = (offset / self.way_bytes, offset % self.way_bytes / LINE_BYTES);
+        let (way, set) = self.place_in_cache(offset);
         let was_cache = self.ni.line(number).state() == State::Cache;
         let is_cache = State::of(value as u8) == Some(State::Cache);
         if was_cache && !is_cache {
             let address = FIRST + u64::from(offset);
-            let locked = cache.lock(set.into(), way, wires);
+            let locked = cache.lock(set, way, wires);
             let Some(()) = locked.map_err(|LastWay| Misuse::LastWay(address))? else {
                 return Ok(false);
             };
         }
         self.ni.convert(number, value)?;
         if is_cache && !was_cache {
-            cache.unlock(set.into(), way);
+            cache.unlock(set, way);
         }
         Ok(true)
     }

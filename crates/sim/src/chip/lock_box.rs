@@ -54,6 +54,18 @@ impl LockBox {
         (at, next.map(|core| (core, self.access(now))))
     }
 
+    /// Whether somebody has each lock.
+    pub fn taken(&self) -> impl Iterator<Item = bool> {
+        self.locks.iter().map(|lock| lock.is_taken)
+    }
+
+    /// Has somebody have each lock, or not; nobody waits.
+    pub fn restore(&mut self, taken: &[bool]) {
+        for (lock, &is_taken) in self.locks.iter_mut().zip(taken) {
+            lock.is_taken = is_taken;
+        }
+    }
+
     fn access(&mut self, now: Cycle) -> Cycle {
         let begin = self.free_at.max(now);
         self.free_at = begin + self.bus_cycles;

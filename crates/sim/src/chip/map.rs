@@ -6,7 +6,7 @@ use crate::block::{BLOCK_BYTES, Line};
 use crate::machine::Machine;
 use crate::machine::spec::{Placement, WritePolicy};
 use crate::scratchpad::Regions;
-use crate::scratchpad::region::FIRST;
+use crate::scratchpad::region::{FIRST, NAMES_END};
 
 /// The effect of a store that goes through on a copy in the last-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,8 @@ pub enum Stay {
 pub struct AddressMap {
     /// Blocks of ordinary memory; a window of borrowed memory begins behind them.
     memory_lines: Line,
-    has_window: bool,
+    /// Whether there is one.
+    pub has_window: bool,
     /// Blocks of the window that are borrowed: others are not fetched.
     borrowed: Vec<Range<Line>>,
     /// Whether stores to borrowed memory go through, and if so, whether copies stay.
@@ -59,6 +60,26 @@ impl AddressMap {
     /// These addresses of the window are borrowed from now on.
     pub fn borrow(&mut self, block: Range<u64>) {
         self.borrowed.push(block.start / BLOCK_BYTES..block.end / BLOCK_BYTES);
+    }
+
+    /// Physical addresses from this one on are not the node's own memory.
+    pub const fn own_bytes(&self) -> u64 {
+        if self.has_window { self.memory_lines * BLOCK_BYTES } else { u64::MAX }
+    }
+
+    /// Whether a virtual address names a scratchpad or another part of the interface, without translation.
+    pub fn has_name(&self, address: u64) -> bool {
+        self.regions.is_some() && (FIRST..NAMES_END).contains(&address)
+    }
+
+    /// Whether stores may be on their way when they have left the core, so that fences have to wait for them.
+    pub const fn has_slow_stores(&self) -> bool {
+        self.regions.is_some() || self.through.is_some()
+    }
+
+    /// Whether there is memory of other nodes.
+    pub const fn has_borrowed(&self) -> bool {
+        !self.borrowed.is_empty()
     }
 
     /// Whether a block is another node's memory.

@@ -113,6 +113,7 @@ pub mod ni;
 pub(crate) mod noc_spec;
 mod node_rmc;
 mod open_loop;
+pub(crate) mod pads;
 pub(crate) mod pairs;
 pub(crate) mod probe;
 mod queue_pairs;
@@ -177,7 +178,7 @@ impl Chip {
     /// # Errors
     /// The error of [`noc::Network::new`].
     pub fn new(machine: &Machine, nid: u16, nodes: u16) -> Result<Chip, noc::SpecError> {
-        let wires = Wires::new(machine, nid, machine.seed ^ u64::from(nid) << 48)?;
+        let mut wires = Wires::new(machine, nid, machine.seed ^ u64::from(nid) << 48)?;
         let layout = wires.layout.clone();
         let values = || {
             let mut values = Values::default();
@@ -188,9 +189,11 @@ impl Chip {
         };
         let caches = machine.private_caches() as u16;
         let home = |n| Home::new(n, machine, layout.homes, caches, values());
+        let homes: Vec<Home> = (0..layout.homes).map(home).collect();
+        wires.shared_lines = homes.iter().map(Home::lines).sum();
         Ok(Chip {
             tiles: (0..layout.tiles).map(|n| Tile::new(n, nid, nodes, machine)).collect(),
-            homes: (0..layout.homes).map(home).collect(),
+            homes,
             memories: (0..layout.controllers).map(|n| Memory::new(n, machine, values())).collect(),
             ni: Ni::new(nid, nodes, machine, &layout),
             stops: Vec::new(),
@@ -284,12 +287,14 @@ impl Chip {
 
     /// Has executing cores go on at another pace, as soon as each can.
     pub fn set_pace(&mut self, pace: Pace) {
-        let Chip { wires, tiles, homes, .. } = self;
+        let Chip { wires, tiles, .. } = self;
         wires.pace = pace;
-        let shared = homes.iter().map(Home::lines).sum::<usize>();
+        if pace == Pace::Warming {
+            (wires.unheard, wires.hears, wires.asks) = (0, false, 0);
+        }
         for Tile { cpu, l1, .. } in tiles {
             if let Some(cpu) = cpu {
-                cpu.set_pace(shared, l1, wires);
+                cpu.set_pace(l1, wires);
             }
         }
     }

@@ -64,8 +64,8 @@ pub trait Interface: Sized {
     /// Whether its packets are those of Manycore NI, which a chip's mirror image can answer.
     const CAN_BE_MIRRORED: bool = false;
 
-    /// Whether all that its programs reach is the node's own memory, so that they can be executed without timing.
-    const FAST_FORWARDS: bool = true;
+    /// Whether a checkpoint has the state of it that programs depend on.
+    const IS_SAVED: bool = true;
 
     /// The places of its parts.
     fn places(placement: Placement) -> Places;
@@ -139,19 +139,19 @@ macro_rules! interfaces {
                 matches!(self, Placement::Window | Placement::Bridge)
             }
 
-            /// Whether programs on it can be executed without timing.
+            /// Whether programs on it have checkpoints.
             ///
             /// # Errors
             /// The setting, the problem and the remedy.
-            pub(crate) fn check_fast_forward(self) -> Result<(), String> {
-                let is_possible = match self {
-                    $($(Placement::$place)|+ => <$type>::FAST_FORWARDS,)+
+            pub(crate) fn check_saved(self) -> Result<(), String> {
+                let is_saved = match self {
+                    $($(Placement::$place)|+ => <$type>::IS_SAVED,)+
                 };
-                if is_possible {
+                if is_saved {
                     return Ok(());
                 }
-                Err("ni.placement: has borrowed memory or scratchpads, which are reached with timing only; \
-                     execute the program without a fast-forward, or on a machine with queue pairs"
+                Err("ni.placement: has borrowed memory, of which checkpoints have nothing; fast-forward the \
+                     program in each run, or use a machine without"
                     .to_owned())
             }
 

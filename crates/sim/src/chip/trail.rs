@@ -22,11 +22,15 @@ pub struct Touch {
 pub struct Trail {
     chunks: Vec<Option<Box<[Stamp; CHUNK as usize]>>>,
     now: Stamp,
+    /// Where the stretch begins; 0 if there is none.
+    mark: Stamp,
+    /// Lines that were touched in it.
+    stretch: Vec<Line>,
 }
 
 impl Default for Trail {
     fn default() -> Self {
-        Trail { chunks: Vec::new(), now: 2 }
+        Trail { chunks: Vec::new(), now: 2, mark: 0, stretch: Vec::new() }
     }
 }
 
@@ -46,18 +50,24 @@ impl Trail {
     /// Notes that a line was read.
     #[inline(always)]
     pub fn read(&mut self, line: Line) {
-        let now = self.now;
+        let (now, mark) = (self.now, self.mark);
         let stamp = self.stamp(line);
-        *stamp = now | *stamp & 1;
+        let before = std::mem::replace(stamp, now | *stamp & 1);
         self.now = now + 2;
+        if before < mark {
+            self.stretch.push(line);
+        }
     }
 
     /// Notes that a line was written.
     #[inline(always)]
     pub fn write(&mut self, line: Line) {
-        let now = self.now;
-        *self.stamp(line) = now | 1;
+        let (now, mark) = (self.now, self.mark);
+        let before = std::mem::replace(self.stamp(line), now | 1);
         self.now = now + 2;
+        if before < mark {
+            self.stretch.push(line);
+        }
     }
 
     #[inline(always)]
@@ -78,11 +88,25 @@ impl Trail {
         self.chunks[chunk].get_or_insert_with(|| Box::new([0; CHUNK as usize]));
     }
 
+    /// Begins a stretch, unless there is one.
+    pub fn begin_stretch(&mut self) {
+        if self.mark == 0 {
+            self.mark = self.now;
+        }
+    }
+
+    /// The latest touches of the stretch, the oldest last, of so many lines at most; another one begins.
+    pub fn end_stretch(&mut self, lines: usize) -> Vec<Touch> {
+        let touched = std::mem::take(&mut self.stretch);
+        self.mark = self.now;
+        latest(touched.into_iter().map(|line| (*self.stamp(line), line)).collect(), lines)
+    }
+
     /// Takes the latest touches, the oldest last, of so many lines at most; the trail is empty then.
     pub fn take(&mut self, lines: usize) -> Vec<Touch> {
         let chunks = (0..).zip(std::mem::take(&mut self.chunks));
         let stamps = chunks.filter_map(|(at, chunk): (u64, _)| Some((at * CHUNK, chunk?)));
-        let mut touches: Vec<(Stamp, Line)> = stamps
+        let touches = stamps
             .flat_map(|(first, chunk)| {
                 (first..)
                     .zip(*chunk)
@@ -90,11 +114,16 @@ impl Trail {
                     .map(|(line, stamp)| (stamp, line))
             })
             .collect();
-        touches.sort_unstable_by(|a, b| b.cmp(a));
-        touches.truncate(lines);
-        let touch = |(stamp, line)| Touch { line, is_written: stamp & 1 == 1 };
-        touches.into_iter().map(touch).collect()
+        self.stretch.clear();
+        latest(touches, lines)
     }
+}
+
+fn latest(mut touches: Vec<(Stamp, Line)>, lines: usize) -> Vec<Touch> {
+    touches.sort_unstable_by(|a, b| b.cmp(a));
+    touches.truncate(lines);
+    let touch = |(stamp, line)| Touch { line, is_written: stamp & 1 == 1 };
+    touches.into_iter().map(touch).collect()
 }
 
 /// Touches as files have them: each as its difference to the one before, which has few digits for most.
@@ -137,5 +166,20 @@ mod tests {
         assert_eq!(latest, [touch(7, true), touch(5000, false)]);
         assert_eq!(trail.take(9), [touch(7, true), touch(5000, false), touch(9, false)]);
         assert_eq!(trail.take(9), []);
+    }
+
+    #[test]
+    fn a_stretch_has_what_was_touched_in_it() {
+        let mut trail = Trail::default();
+        trail.read(1);
+        assert_eq!(trail.end_stretch(9), []);
+        trail.write(1);
+        trail.read(2);
+        trail.read(3);
+        trail.read(2);
+        let touch = |line, is_written| Touch { line, is_written };
+        assert_eq!(trail.end_stretch(2), [touch(2, false), touch(3, false)]);
+        trail.read(1);
+        assert_eq!(trail.end_stretch(2), [touch(1, true)]);
     }
 }

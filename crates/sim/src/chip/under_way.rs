@@ -1,6 +1,7 @@
 //! Work of a chip that is not done.
 
 use super::Chip;
+use super::cpu::Cpu;
 
 impl Chip {
     /// Numbers of things under way, by part; nothing once a chip has come to rest.
@@ -26,6 +27,8 @@ impl Chip {
         for (n, tile) in self.tiles.iter().enumerate() {
             note(format!("accesses to the L1 of tile[{n}]"), tile.driver.waiting());
             note(format!("L1 of tile[{n}]"), tile.l1.in_transition());
+            let steps = tile.cpu.as_ref().is_some_and(Cpu::is_stepping);
+            note(format!("an instruction of core[{n}]"), usize::from(steps));
         }
         left.extend(self.ni.under_way(&self.tiles));
         left

@@ -151,6 +151,14 @@ pub struct Wires {
     pub pace: Pace,
     /// Without timing, cores stay where a region of interest begins.
     pub holds_at_begin: bool,
+    /// Cores without timing that have touched memory of which the caches have not heard: a bit each.
+    pub unheard: u128,
+    /// Caches hear of all that before any of these cores goes on.
+    pub hears: bool,
+    /// Cores that have asked for that and have not gone on: a bit each.
+    pub asks: u128,
+    /// Blocks that all homes together hold.
+    pub shared_lines: usize,
     /// Blocks that cores without timing have changed in this cycle.
     pub changed: Vec<Line>,
     /// Act of a core that no program may do, for the operating system.
@@ -198,6 +206,10 @@ impl Wires {
             lock_box: LockBox::new(machine),
             pace: Pace::Timed,
             holds_at_begin: false,
+            unheard: 0,
+            hears: false,
+            asks: 0,
+            shared_lines: 0,
             changed: Vec::new(),
             misuse: None,
             cpus_now: 0,

@@ -21,7 +21,7 @@ impl Core {
     }
 
     #[inline(always)]
-    fn dispatch_one(&mut self) -> Stall {
+    pub(super) fn dispatch_one(&mut self) -> Stall {
         let Some(fetched) = self.front.peek(self.now) else { return Stall::Starved };
         let kind = self.ops[fetched.inst.op as usize].kind;
         if self.tail - self.head >= u64::from(self.spec.rob_entries) {

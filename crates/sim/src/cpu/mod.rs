@@ -128,6 +128,10 @@ pub enum Stop {
     Paused,
 }
 
+/// Instructions of [`Core::step`] at most: more than the loops from a load reserved to its store conditional that the
+/// specification promises to end.
+const MOST_STEPS: u32 = 64;
+
 /// The time at which a core has to be looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -181,6 +185,8 @@ pub struct Core {
     told: bool,
     /// It is to stop as soon as what is in flight has retired.
     is_pausing: bool,
+    /// Instructions that it may execute before.
+    steps_left: u32,
     /// Something has happened in this cycle.
     active: bool,
     /// Accesses that began in this cycle.
@@ -257,6 +263,7 @@ impl Core {
             stores_wait: false,
             told: false,
             is_pausing: false,
+            steps_left: 0,
             active: false,
             ports_used: 0,
             now,
@@ -328,9 +335,38 @@ impl Core {
     /// takes that back. It may come to another stop before; one that has not begun stops at once.
     pub fn pause(&mut self, is_asked: bool) {
         self.is_pausing = is_asked && self.stopped.is_none();
+        self.steps_left = 0;
         if self.is_pausing && self.stats == Stats::default() {
             self.stopped = Some(Stop::Paused);
         }
+    }
+
+    /// Has it execute one instruction, and stop with [`Stop::Paused`] when all stores have left; or to come to another
+    /// stop before. After a load reserved it goes on to the end of the reservation.
+    ///
+    /// # Panics
+    /// If it has stopped.
+    pub fn step(&mut self) {
+        assert!(self.stopped.is_none(), "a core goes on before it executes anything");
+        self.is_pausing = true;
+        self.steps_left = MOST_STEPS;
+    }
+
+    /// Dispatches an instruction that is to be executed before the pause. Whether it is time for the pause.
+    fn come_to_pause(&mut self) -> bool {
+        self.stall = Stall::Other;
+        if self.head != self.tail || !self.buffer.is_empty() {
+            return false;
+        }
+        let is_within = self.steps_left == MOST_STEPS || self.reservation.is_some();
+        if self.steps_left == 0 || !is_within {
+            return true;
+        }
+        if self.dispatch_one() == Stall::None {
+            self.steps_left -= 1;
+            self.active = true;
+        }
+        false
     }
 
     /// Instructions of the program have changed, by other means than this core's stores.
@@ -491,14 +527,12 @@ impl Core {
             return;
         }
         self.issue(outside);
-        match self.is_pausing {
-            false => self.dispatch(),
-            true if self.head == self.tail && self.buffer.is_empty() => {
-                self.stopped = Some(Stop::Paused);
-                self.account(1);
-                return;
-            }
-            true => self.stall = Stall::Other,
+        if !self.is_pausing {
+            self.dispatch();
+        } else if self.come_to_pause() {
+            self.stopped = Some(Stop::Paused);
+            self.account(1);
+            return;
         }
         let Core { front, ops, predictor, stats, .. } = self;
         self.active |= front.fetch(now, ops, predictor, stats, outside);

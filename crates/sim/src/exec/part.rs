@@ -58,13 +58,9 @@ impl Part {
 
 impl Session {
     /// Executes without timing what is before a part, if anything is. Whether the program goes on after it.
-    fn fast_forward_to(
-        &mut self,
-        part: Part,
-        options: &mut Options<'_>,
-    ) -> Result<bool, ExecError> {
+    fn fast_forward_to(&mut self, part: Part, options: &mut Options<'_>) -> bool {
         let begin = match part {
-            Part::Whole | Part::Samples(_) => return Ok(true),
+            Part::Whole | Part::Samples(_) => return true,
             Part::Region => Until { mark: Some(Mark::Begin), ..Until::default() },
             Part::Instructions { after, .. } => {
                 Until { instructions: Some(after), ..Until::default() }
@@ -157,7 +153,7 @@ pub fn run(
     mut options: Options<'_>,
 ) -> Result<Outcome, ExecError> {
     let mut session = Session::new(machine, jobs, &options)?;
-    session.fast_forward_to(part, &mut options)?;
+    session.fast_forward_to(part, &mut options);
     rest(session, part, options)
 }
 
@@ -181,8 +177,9 @@ pub fn checkpoint(
     mut options: Options<'_>,
 ) -> Result<Begun, ExecError> {
     checkpoint::only(jobs)?;
+    machine.ni.placement.check_saved().map_err(ExecError::Machine)?;
     let mut session = Session::new(machine, jobs, &options)?;
-    if session.fast_forward_to(part, &mut options)? {
+    if session.fast_forward_to(part, &mut options) {
         return session
             .checkpoint(jobs, part, &mut options)
             .map(|taken| Begun::Checkpoint(Box::new(taken)));
@@ -221,7 +218,7 @@ fn rest(mut session: Session, part: Part, mut options: Options<'_>) -> Result<Ou
         Part::Samples(samples) => sample(&mut session, samples, options_of)?,
     };
     if part != Part::Whole {
-        session.fast_forward(Until::default(), options_of)?;
+        session.fast_forward(Until::default(), options_of);
     }
     let fast_forwarded = session.fast_forwarded();
     let instructions = session.instructions();
@@ -255,7 +252,7 @@ fn sample(
     loop {
         let at = |instructions| Until { instructions: Some(instructions), ..Until::default() };
         refuse_threads(session)?;
-        let goes_on = session.fast_forward(at(next.saturating_sub(samples.warm_up)), options)?
+        let goes_on = session.fast_forward(at(next.saturating_sub(samples.warm_up)), options)
             && session.run(at(next), options);
         if !goes_on {
             refuse_threads(session)?;

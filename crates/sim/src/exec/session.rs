@@ -31,6 +31,10 @@ const EPOCHS_PER_REPORT: u64 = 1 << 10;
 /// Cycles that the others go on after the failure of a node: of what all find wrong only one may say why.
 const LAST_WORDS_CYCLES: Cycle = 50_000;
 
+/// Cycles after which an instruction that a core executes with timing has come to its end, unless it waits for another
+/// core: more than any way through a chip takes.
+const STEP_CYCLES: Cycle = 1_000_000;
+
 /// Cycles after which operations should have come to their end: 10 s at 1 GHz, in which the largest transfers of full
 /// queues end many times over.
 const LONGEST_REST_CYCLES: Cycle = 10_000_000_000;
@@ -79,8 +83,8 @@ pub struct Session {
     has_been_timed: bool,
     /// The machine's name and clock.
     machine: (String, f64),
-    /// Whether programs on the machine are executed without timing; otherwise the reason.
-    fast_forwards: Result<(), String>,
+    /// Whether programs on the machine have checkpoints; otherwise the reason.
+    is_saved: Result<(), String>,
 }
 
 impl Session {
@@ -103,7 +107,7 @@ impl Session {
     /// The program of a checkpoint, where it was taken, on the nodes of a machine.
     ///
     /// # Errors
-    /// The machine cannot execute programs without timing, has too few cores or too little memory for this one, or a
+    /// Programs on the machine have no checkpoints, it has too few cores or too little memory for this one, or a
     /// file that was open is not there any more.
     pub fn restore(
         machine: &Machine,
@@ -112,7 +116,7 @@ impl Session {
     ) -> Result<Session, ExecError> {
         let (head, job) = (checkpoint.head(), checkpoint.job());
         check(machine, &[job])?;
-        machine.ni.placement.check_fast_forward().map_err(ExecError::Machine)?;
+        machine.ni.placement.check_saved().map_err(ExecError::Machine)?;
         let clock = head.taken.clock(machine);
         let cycle = checkpoint.begin(machine);
         let node = |(process, (state, contents)): (Process<'_>, (&State, &Vec<u8>))| {
@@ -145,7 +149,7 @@ impl Session {
             has_ended: false,
             has_been_timed: false,
             machine: (machine.name.clone(), machine.clock_ghz),
-            fast_forwards: machine.ni.placement.check_fast_forward(),
+            is_saved: machine.ni.placement.check_saved(),
         }
     }
 
@@ -169,21 +173,14 @@ impl Session {
         !self.is_over
     }
 
-    /// Executes a piece without timing, an instruction a cycle. Whether the program goes on after it.
-    ///
-    /// # Errors
-    /// The machine's programs reach memory that has no content without timing.
-    pub fn fast_forward(
-        &mut self,
-        until: Until<'_>,
-        options: &mut Options<'_>,
-    ) -> Result<bool, ExecError> {
-        self.fast_forwards.clone().map_err(ExecError::Machine)?;
+    /// Executes a piece without timing, an instruction a cycle, but for accesses beyond a node's own memory. Whether
+    /// the program goes on after it.
+    pub fn fast_forward(&mut self, until: Until<'_>, options: &mut Options<'_>) -> bool {
         for node in self.rack.nodes.iter_mut() {
             node.chip.wires.holds_at_begin = until.mark == Some(Mark::Begin);
         }
         self.set_pace(Pace::Fast);
-        Ok(self.go(until, options))
+        self.go(until, options)
     }
 
     /// After a piece without timing, brings the caches to the state that it leaves them in. [`Session::run`] does so by
@@ -209,6 +206,7 @@ impl Session {
         options: &mut Options<'_>,
     ) -> Result<Checkpoint, ExecError> {
         let job = only(jobs)?;
+        self.is_saved.clone().map_err(ExecError::Machine)?;
         let wrong = |why: &str| Err(ExecError::Checkpoint(why.to_owned()));
         if self.is_over {
             return wrong("the program has ended: there is nothing to go on from");
@@ -239,15 +237,38 @@ impl Session {
             return Ok(());
         }
         self.set_pace(Pace::Held);
-        let cycle = Some(self.cycle() + LONGEST_REST_CYCLES);
-        let goes_on = self.go(Until { cycle, ..Until::default() }, options);
-        match goes_on && self.is_at_rest() {
-            true => Ok(()),
-            false => Err(ExecError::Checkpoint(format!(
-                "operations of network interfaces do not come to their end: {}",
-                self.cut_short.as_deref().unwrap_or("some are under way for too long")
-            ))),
+        let begin = self.cycle();
+        for cycles in [STEP_CYCLES, LONGEST_REST_CYCLES] {
+            let cycle = Some(begin + cycles);
+            if self.go(Until { cycle, ..Until::default() }, options) && self.is_at_rest() {
+                return Ok(());
+            }
+            if self.has_only_steps() {
+                self.is_over &= self.rack.nodes.iter().any(|node| node.next_cycle().is_some());
+                if !self.is_over {
+                    self.cut_short = None;
+                    self.set_pace(Pace::Fast);
+                }
+                return Err(ExecError::Checkpoint(
+                    "operations of network interfaces do not come to their end: a core waits for another one, as for a \
+                     lock; take the checkpoint earlier or later"
+                        .to_owned(),
+                ));
+            }
         }
+        Err(ExecError::Checkpoint(format!(
+            "operations of network interfaces do not come to their end: {}",
+            self.cut_short.as_deref().unwrap_or("some are under way for too long")
+        )))
+    }
+
+    /// Whether nothing is under way but instructions that cores execute with timing.
+    fn has_only_steps(&self) -> bool {
+        self.rack.nodes.iter().all(|node| {
+            let steps = node.chip.tiles.iter().filter_map(|tile| tile.cpu.as_ref());
+            let steps = steps.filter(|cpu| cpu.is_stepping()).count();
+            node.chip.left().len() == steps && node.system.has_no_letters()
+        })
     }
 
     fn is_at_rest(&self) -> bool {

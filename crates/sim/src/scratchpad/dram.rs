@@ -32,6 +32,23 @@ impl Dram {
         Dram { chunks: vec![None; chunks], answers: VecDeque::new(), acks: VecDeque::new(), reads }
     }
 
+    /// The lines that are not zero, by number.
+    pub fn lines(&self) -> impl Iterator<Item = (u64, Words)> {
+        let chunks = (0..).zip(&self.chunks);
+        let lines = chunks.filter_map(|(at, chunk): (u64, _)| Some((at, chunk.as_ref()?)));
+        let lines = lines.flat_map(|(at, chunk)| (at * CHUNK as u64..).zip(chunk.iter().copied()));
+        lines.filter(|(_, words)| *words != [0; 8])
+    }
+
+    /// Sets a line by its number; whether there is one.
+    pub fn set(&mut self, line: u64, words: Words) -> bool {
+        let is_there = line / (CHUNK as u64) < self.chunks.len() as u64;
+        if is_there {
+            *self.line_mut(line * u64::from(LINE_BYTES)) = words;
+        }
+        is_there
+    }
+
     /// Whether there is room for the answer or acknowledgement that the arrival of a packet causes.
     pub fn has_room(&self, class: Class) -> bool {
         match class {

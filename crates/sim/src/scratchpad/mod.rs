@@ -58,7 +58,7 @@ mod transfer;
 
 pub use line::State;
 pub use misuse::Misuse;
-pub use ni::{Ni, NiSpec, Stored};
+pub use ni::{Ni, NiSpec, NiState, Stored};
 pub use packet::{Class, Packet};
 pub use port::Port;
 pub use region::{Regions, Target};

@@ -4,6 +4,8 @@
 //! The core's loads and stores go through it, and so do the addresses in command buffers and counters when the network
 //! interface carries them out. Packets have fixed addresses, so that a table concerns its own core alone.
 
+use serde::{Deserialize, Serialize};
+
 use super::LINE_BYTES;
 use super::region::{NAMES, NAMES_END, Regions, Target};
 
@@ -11,7 +13,7 @@ use super::region::{NAMES, NAMES_END, Regions, Target};
 pub const MOST_REGIONS: usize = 16;
 
 /// An entry: addresses, and the place that they stand for. The place's fixed address has its kind, core, way and set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Region {
     /// First address, a multiple of a line.
     pub base: u64,
@@ -61,6 +63,11 @@ impl Table {
         Ok(())
     }
 
+    /// Its entries.
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
     /// The fixed address of `bytes` from an address on; the address itself if it is no name, or if no entry has them
     /// all.
     #[inline]
@@ -82,7 +89,7 @@ fn is_possible(&Region { base, bytes, place }: &Region, places: &Regions) -> boo
     let is_whole = [base, bytes, place].iter().all(|at| at.is_multiple_of(u64::from(LINE_BYTES)));
     let are_names = (NAMES..NAMES_END).contains(&base) && bytes <= NAMES_END - base;
     let is_there = are_names
-        && match (places.find(place), places.find(place + (bytes - 1))) {
+        && match (places.find(place), places.find(place.saturating_add(bytes - 1))) {
             (
                 Some(Target::Scratchpad { core, .. }),
                 Some(Target::Scratchpad { core: same, .. }),

@@ -4,7 +4,7 @@ use rackmem_sim::run::Options;
 
 use super::{End, load, run, said};
 
-const SMALL: [(&str, &str); 3] =
+pub(super) const SMALL: [(&str, &str); 3] =
     [("llc.size_bytes", "64K"), ("l1.size_bytes", "8K"), ("memory.size_bytes", "128M")];
 
 fn tests(name: &str, settings: &[(&str, &str)]) -> Vec<String> {

@@ -60,7 +60,7 @@ fn hop(machines: &[Machine], args: &[&str], every: u64) -> String {
     let mut hops = 0;
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().join("here");
-    while session.fast_forward(at(session.instructions() + every), &mut options).unwrap() {
+    while session.fast_forward(at(session.instructions() + every), &mut options) {
         let checkpoint = session.checkpoint(&[job], Part::Whole, &mut options).unwrap();
         printed.extend(session.printed());
         checkpoint.write(&mut File::create(&here).unwrap()).unwrap();
@@ -102,7 +102,7 @@ fn operations_under_way_come_to_their_end_before_a_checkpoint() {
         let mut options = options();
         let mut session = Session::new(&machine, &[job], &options).unwrap();
         let (mut waits, mut count) = (0, 0);
-        while session.fast_forward(at(count), &mut options).unwrap() {
+        while session.fast_forward(at(count), &mut options) {
             let before = session.cycle();
             session.checkpoint(&[job], Part::Whole, &mut options).unwrap();
             waits += usize::from(session.cycle() > before);

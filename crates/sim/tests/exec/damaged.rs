@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::checkpoints::{STATE_TEST, chips, folder, options, taken};
 use super::mutation::change;
-use super::{contexts, load};
+use super::{contexts, load, pads};
 
 const PAGERANK: [&str; 5] = ["pagerank", "--kronecker", "5", "--variant", "bulk"];
 
@@ -437,6 +437,36 @@ fn a_field_of_interfaces_in_tiles_out_of_bounds_is_named() {
 }
 
 #[test]
+fn a_scratchpad_that_cannot_be_so_is_named() {
+    let folder = folder();
+    let path = folder.path().join("here");
+    let whole = Parts::of(&pads::taken(pads::FFT, 30_000).unwrap());
+    let machine = pads::machine(&[]);
+    assert_eq!(go_on(&machine, &whole.read(&path).unwrap(), folder.path()), Ok(()));
+    let zeros = [0; 8];
+    let line = |number: u32, state: u64| json!({"number": number, "state": state, "tag": 0, "words": zeros});
+    let all = |set: u32| (0..4).map(|way| line(way * 256 + set, 1)).collect::<Vec<_>>();
+    let region = |base: u64| json!([{"base": base, "bytes": 64, "place": 0x20_0000_0000u64}]);
+    for (pointer, value, field) in [
+        ("cores", json!([]), "cores"),
+        ("locks", json!([]), "cores, locks"),
+        ("memory", json!([[1u64 << 40, zeros]]), "memory"),
+        ("cores/0/lines/0/number", json!(1 << 20), "cores[0].lines[0]"),
+        ("cores/0/lines", json!([line(5, 1), line(5, 1)]), "cores[0].lines[1]"),
+        ("cores/0/lines", json!([line(5, 9)]), "cores[0].lines"),
+        ("cores/0/lines", json!([line(0, 4)]), "cores[0].lines"),
+        ("cores/0/lines", json!([line(0, 4 | 1 << 8 | 64 << 16)]), "cores[0].lines"),
+        ("cores/0/lines", json!(all(3)), "cores[0].lines"),
+        ("cores/0/table", region(0), "cores[0].table[0]"),
+    ] {
+        let mut changed = whole.clone();
+        *changed.head.pointer_mut(&format!("/nodes/0/scratchpads/{pointer}")).unwrap() = value;
+        let why = go_on(&machine, &changed.read(&path).unwrap(), folder.path()).expect_err(pointer);
+        assert!(why.starts_with(&format!("scratchpads.{field}")), "{pointer}: {why}");
+    }
+}
+
+#[test]
 fn page_tables_that_map_something_else_are_refused() {
     let folder = folder();
     let part = Part::Instructions { after: 2_000, count: None };
@@ -490,7 +520,6 @@ fn numbers(seed: u64) -> impl FnMut() -> u64 {
 fn changed_checkpoints_are_refused_or_go_on() {
     let folder = folder();
     let part = Part::Instructions { after: 60_000, count: Some(2_000) };
-    let path = folder.path().join("here");
     let (chips, sonuma) = (chips(&[]), load("sonuma", &[]));
     for (machine, checkpoint) in [
         (&chips, taken(&chips, &STATE_TEST, part, folder.path())),
@@ -498,28 +527,51 @@ fn changed_checkpoints_are_refused_or_go_on() {
         (&sonuma, contexts::taken(&sonuma, &PAGERANK, 300_000)),
         (&chips, contexts::taken(&chips, &PAGERANK, 300_000)),
     ] {
-        let whole = Parts::of(&checkpoint);
-        let [mut unread, mut refused, mut executed] = [0; 3];
-        for seed in 0..300 {
-            let mut next = numbers(seed);
-            let mut changed = whole.clone();
-            for _ in 0..=next() % 3 {
-                change(&mut changed.head, &mut next);
-            }
-            if next() % 4 == 0 {
-                let bytes = &mut changed.others[1];
-                let at = next() as usize % bytes.len();
-                bytes[at] = next() as u8;
-            }
-            match changed.read(&path).map(|read| go_on(machine, &read, folder.path())) {
-                Err(why) => {
-                    assert!(why.contains(": ") && why.ends_with("take it again"), "{seed}: {why}");
-                    unread += 1;
-                }
-                Ok(Err(_)) => refused += 1,
-                Ok(Ok(())) => executed += 1,
-            }
-        }
-        assert!(unread > 50 && refused > 0 && executed > 50, "{unread} {refused} {executed}");
+        go_on_from_changed(machine, &checkpoint, folder.path(), (300, ""));
     }
+}
+
+#[test]
+fn changed_scratchpads_are_refused_or_go_on() {
+    let checkpoint = pads::taken(pads::FFT, 30_000).unwrap();
+    let folder = folder();
+    go_on_from_changed(
+        &pads::machine(&[]),
+        &checkpoint,
+        folder.path(),
+        (800, "/nodes/0/scratchpads"),
+    );
+}
+
+/// Changes a checkpoint below a field so many times, and goes on from each that can be read.
+fn go_on_from_changed(
+    machine: &Machine,
+    checkpoint: &Checkpoint,
+    folder: &Path,
+    (seeds, field): (u64, &str),
+) {
+    let path = folder.join("here");
+    let whole = Parts::of(checkpoint);
+    let [mut unread, mut refused, mut executed] = [0; 3];
+    for seed in 0..seeds {
+        let mut next = numbers(seed);
+        let mut changed = whole.clone();
+        for _ in 0..=next() % 3 {
+            change(changed.head.pointer_mut(field).expect("a field"), &mut next);
+        }
+        if next() % 4 == 0 {
+            let bytes = &mut changed.others[1];
+            let at = next() as usize % bytes.len();
+            bytes[at] = next() as u8;
+        }
+        match changed.read(&path).map(|read| go_on(machine, &read, folder)) {
+            Err(why) => {
+                assert!(why.contains(": ") && why.ends_with("take it again"), "{seed}: {why}");
+                unread += 1;
+            }
+            Ok(Err(_)) => refused += 1,
+            Ok(Ok(())) => executed += 1,
+        }
+    }
+    assert!(unread > 50 && refused > 0 && executed > 50, "{unread} {refused} {executed}");
 }

@@ -16,6 +16,8 @@ mod ends;
 mod files;
 mod integrated;
 mod mutation;
+mod outside;
+mod pads;
 mod parts;
 mod queue_pairs;
 mod rdma;

@@ -316,7 +316,7 @@ fn a_segment_goes_on_between_rmc_and_tiles() {
         let mut options = Options { max_cycles: Some(50_000_000), ..Options::default() };
         let mut session = Session::new(from, &[job], &options).unwrap();
         let until = Until { instructions: Some(1_000), ..Until::default() };
-        assert!(session.fast_forward(until, &mut options).unwrap());
+        assert!(session.fast_forward(until, &mut options));
         let checkpoint = session.checkpoint(&[job], Part::Whole, &mut options).unwrap();
         let fresh = Parts::of(&checkpoint).head["nodes"][0]["memory"]["fresh"].clone();
         assert_eq!(fresh, serde_json::json!({"start": 24576, "end": 4u64 << 30}));
@@ -348,7 +348,7 @@ fn hop(machines: &[Machine], program: &[u8]) -> Vec<serde_json::Value> {
     let mut session = Session::new(&machines[0], &[job], &options).unwrap();
     let mut heads = Vec::new();
     let at = |instructions| Until { instructions: Some(instructions), ..Until::default() };
-    while session.fast_forward(at(session.instructions() + 2_003), &mut options).unwrap() {
+    while session.fast_forward(at(session.instructions() + 2_003), &mut options) {
         let checkpoint = session.checkpoint(&[job], Part::Whole, &mut options).unwrap();
         heads.push(Parts::of(&checkpoint).head);
         let machine = &machines[heads.len() % machines.len()];

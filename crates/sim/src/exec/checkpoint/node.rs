@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Memory;
 use super::check::{self, Checked, require};
-use crate::chip::cpu;
+use crate::chip::{cpu, pads};
 use crate::cpu::Stats;
 use crate::engine::Cycle;
 use crate::exec::device;
@@ -35,6 +35,9 @@ pub struct State {
     pub counted: Vec<Stats>,
     /// The driver of the network interface.
     pub device: device::State,
+    /// Scratchpads, if the program has used them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scratchpads: Option<pads::State>,
     pub memory: Memory,
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use super::{System, Thread};
 use crate::chip::Chip;
 use crate::chip::cpu::Cpu;
+use crate::chip::pads::Refused;
 use crate::engine::Cycle;
 use crate::exec::ExecError;
 use crate::exec::checkpoint::{Checked, Clock, Memory, NEVER, Places, State, require};
@@ -76,6 +77,7 @@ impl System {
             ended: self.end.as_ref().map(|(_, cycle)| *cycle),
             counted: self.counted.clone(),
             device,
+            scratchpads: chip.scratchpads(),
             memory,
         };
         Ok((state, contents))
@@ -109,6 +111,14 @@ impl System {
         let mut user = User { pages: &mut self.pages, chip };
         self.device.restore(state.device, clock, &mut user)?;
         self.device.spare = state.memory.spare(self.pages.page_bytes());
+        if let Some(scratchpads) = &state.scratchpads {
+            chip.restore_scratchpads(scratchpads).map_err(|refused| match refused {
+                Refused::Machine(why) => ExecError::Machine(why),
+                Refused::State(wrong) => {
+                    ExecError::Checkpoint(format!("scratchpads.{wrong}; take the checkpoint again"))
+                }
+            })?;
+        }
         self.end = state.ended.map(|cycle| (End::Exit(0), clock.cycle(cycle)));
         self.counted = state.counted;
         for (number, core) in (0..).zip(state.cores).take(cores) {

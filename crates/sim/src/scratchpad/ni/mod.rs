@@ -4,6 +4,7 @@
 mod events;
 mod lines;
 mod outgoing;
+mod saved;
 
 use std::collections::VecDeque;
 
@@ -15,6 +16,8 @@ use super::table::Table;
 use super::transfer::Transfer;
 use super::{LINE_BYTES, Misuse, NOTIFICATIONS, State, WORD_BYTES};
 use crate::block::{Words, mask, words_at};
+
+pub use saved::State as NiState;
 
 /// Sizes of an interface's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,6 +119,11 @@ impl Ni {
             stores_first: false,
             changed: Vec::new(),
         }
+    }
+
+    /// Whether full queues refuse items ([`NiSpec::nacks`]).
+    pub const fn has_nacks(&self) -> bool {
+        self.spec.nacks
     }
 
     /// State and tag bits of a line.

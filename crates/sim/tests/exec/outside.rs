@@ -1,0 +1,105 @@
+//! Programs without timing on machines whose memory is not all a node's own: what is in scratchpads, borrowed, or a
+//! device's is reached with timing, one instruction at a time.
+
+use rackmem_sim::exec::part::{self, Part};
+use rackmem_sim::exec::{ExecError, Job, Options, Outcome};
+use rackmem_sim::machine::Machine;
+
+use super::borrowed::SMALL;
+use super::parts::{ALL, alternate, answers, run_part};
+use super::{load, prebuilt, run};
+
+/// What programs say of what they have checked: lines without cycles, up to what is in a second.
+pub(super) fn checked(outcome: &Outcome) -> Vec<String> {
+    let has_time = |line: &String| [" cycles", " ns"].iter().any(|unit| line.contains(unit));
+    let checked = answers(outcome).into_iter().filter(|line| !has_time(line));
+    checked.map(|line| line.split(", ").next().unwrap_or_default().to_owned()).collect()
+}
+
+/// Machines, their nodes and programs with arguments.
+fn programs() -> Vec<(Machine, u16, Vec<&'static str>)> {
+    let integrated = || load("cache-integrated", &[]);
+    let windows = |name, settings: &[_]| load(name, &[&SMALL[..], settings].concat());
+    let links = |name| windows(name, &[("window.lent_bytes", "16M")]);
+    let through = [("window.policy", "write-through-invalidate")];
+    let update = [("window.policy", "write-through-update")];
+    let plugged =
+        [("memory.size_bytes", "12M"), ("window.lent_bytes", "4M"), ("window.plug_bytes", "1M")];
+    vec![
+        (integrated(), 1, vec!["scr_test"]),
+        (integrated(), 1, vec!["fft", "--n=64", "--cores=2", "--mechanism=dma", "--rounds=2"]),
+        (integrated(), 1, vec!["bitonic", "--n=64", "--cores=4", "--rounds=2"]),
+        (windows("tsm-sim", &[]), 2, vec!["window_test", "--llc-bytes=64K"]),
+        (windows("tsm-sim", &through), 2, vec!["window_test", "--llc-bytes=64K"]),
+        (links("pcie-ntb"), 2, vec!["window_test", "--llc-bytes=64K"]),
+        (links("deoi-cores"), 2, vec!["window_test", "--llc-bytes=64K", "--no-dma"]),
+        (links("thunder-cores"), 2, vec!["window_test", "--llc-bytes=64K", "--no-dma"]),
+        (load("tsm-sim", &[]), 2, vec!["tsm_share", "--share=atomics"]),
+        (load("tsm-sim", &update), 2, vec!["tsm_share", "--share=policy"]),
+        (load("pcie-ntb", &through), 2, vec!["tsm_share", "--share=policy"]),
+        (load("thunder-cores", &[]), 2, vec!["tsm_rdma", "--exchange"]),
+        (load("deoi-cores", &[]), 2, vec!["deoi_nic", "--rounds=2"]),
+        (
+            load("deoi-cores", &plugged),
+            3,
+            vec![
+                "tsm_arenas",
+                "--gets=800",
+                "--own-bytes=9M",
+                "--borrowed-bytes=4K",
+                "--keys=2000",
+                "--database-us=1",
+            ],
+        ),
+    ]
+}
+
+#[test]
+fn answers_are_the_same_wherever_the_part_begins() {
+    for (machine, nodes, args) in programs() {
+        let timed = checked(&run(&machine, nodes, &args));
+        for after in [1, 3_000, 50_000, 200_000, ALL] {
+            let part = Part::Instructions { after, count: None };
+            let outcome = run_part(&machine, nodes, &args, part);
+            assert_eq!(checked(&outcome), timed, "{args:?} on {} after {after}", machine.name);
+        }
+    }
+}
+
+#[test]
+fn cores_change_their_pace_at_any_instruction() {
+    let mut all = 0;
+    for (machine, nodes, args) in programs() {
+        let timed = checked(&run(&machine, nodes, &args));
+        for pieces in [[2_000, 20_000], [30_000, 777], [1, 3_011]] {
+            let (outcome, switches) = alternate(&machine, nodes, &args, pieces);
+            assert_eq!(checked(&outcome), timed, "{args:?} on {}, {pieces:?}", machine.name);
+            all += switches;
+        }
+    }
+    assert!(all > 100, "{all}");
+}
+
+#[test]
+fn a_part_does_not_depend_on_threads() {
+    let outcome = |threads| {
+        let machine = load("tsm-sim", &[&SMALL[..], &[("run.threads", threads)]].concat());
+        let part = Part::Instructions { after: 20_000, count: Some(10_000) };
+        let outcome = run_part(&machine, 2, &["window_test", "--llc-bytes=64K"], part);
+        let measured = outcome.measured.clone().unwrap();
+        (checked(&outcome), outcome.cycles, measured.cycles, measured.stats, outcome.stats)
+    };
+    assert!(outcome("1") == outcome("2"));
+}
+
+#[test]
+fn checkpoints_are_refused_before_anything_is_executed() {
+    for (machine, nodes, args) in programs().into_iter().filter(|&(_, nodes, _)| nodes > 1) {
+        let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), [args[0].to_owned()]);
+        let job = Job { program: &program, args: &args, env: &[], nodes };
+        match part::checkpoint(&machine, &[job], Part::Region, Options::default()) {
+            Err(ExecError::Machine(what)) => assert!(what.starts_with("ni.placement"), "{what}"),
+            other => panic!("{}: {other:?}", machine.name),
+        }
+    }
+}
