@@ -79,7 +79,7 @@ impl Chip {
     /// Goes on from a state of the scratchpads; nobody has used them yet.
     ///
     /// # Errors
-    /// [`Refused`].
+    /// Its scratchpads are others, or none are in such a state.
     pub fn restore_scratchpads(&mut self, state: &State) -> Result<(), Refused> {
         let Some(now) = Shape::of(self) else {
             let why = "ni.placement: the checkpoint has scratchpads, which this interface has not";
