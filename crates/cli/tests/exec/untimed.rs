@@ -175,7 +175,7 @@ fn a_core_that_touches_much_holds_no_other_one_up() {
     }
 }
 
-/// What is borrowed has been read last, after much else.
+/// A program that reads borrowed memory after much of its own, and then again in the region.
 const READ_LAST: &[u8] = br#"
 #include <inttypes.h>
 #include <rackmem/region.h>

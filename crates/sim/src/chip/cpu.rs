@@ -122,7 +122,7 @@ impl Cpu {
         }
     }
 
-    /// What executes its next instruction, if that is without timing.
+    /// The registers and state without timing, unless an instruction with timing is under way.
     fn without_timing(&self) -> Option<&Fast> {
         self.fast.as_deref().filter(|_| !self.is_stepping)
     }

@@ -28,7 +28,7 @@ pub enum Refused {
     State(String),
 }
 
-/// What programs know of the scratchpads, so that it cannot become another one.
+/// Sizes that programs have been told: a program cannot go on with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Shape {
     cores: u16,

@@ -63,7 +63,7 @@ impl Table {
         Ok(())
     }
 
-    /// Its entries.
+    /// The entries, in the order in which they were added.
     pub fn regions(&self) -> &[Region] {
         &self.regions
     }

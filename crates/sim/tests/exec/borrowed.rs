@@ -82,25 +82,26 @@ fn each_piece_that_is_lent_has_one_borrower() {
     }
 }
 
-/// A program that checks what it has stored, in more memory than its node has: the operating system borrows, of one
-/// neighbour after the other.
+/// A program that checks what it has stored, in more memory than its node has.
+pub(super) const OWN_AND_BORROWED: [&str; 6] = [
+    "tsm_arenas",
+    "--gets=800",
+    "--own-bytes=9M",
+    "--borrowed-bytes=4K",
+    "--keys=2000",
+    "--database-us=1",
+];
+
+/// The operating system borrows, of one neighbour after the other.
 #[test]
 fn an_operating_system_borrows_when_its_memory_is_full() {
-    let argv = [
-        "tsm_arenas",
-        "--gets=800",
-        "--own-bytes=9M",
-        "--borrowed-bytes=4K",
-        "--keys=2000",
-        "--database-us=1",
-    ];
     let outcome = |plugged| {
         let settings = [
             ("memory.size_bytes", "12M"),
             ("window.lent_bytes", "4M"),
             ("window.plug_bytes", plugged),
         ];
-        run(&load("deoi-cores", &settings), 3, &argv)
+        run(&load("deoi-cores", &settings), 3, &OWN_AND_BORROWED)
     };
     assert!(outcome("0").nodes[0].stderr.ends_with(b"no memory for 9437184 bytes\n"));
     assert!(outcome("64K").nodes[0].stderr.ends_with(b"no memory for 9437184 bytes\n"), "16 slots");

@@ -5,11 +5,12 @@ use rackmem_sim::exec::part::{self, Part};
 use rackmem_sim::exec::{ExecError, Job, Options, Outcome};
 use rackmem_sim::machine::Machine;
 
-use super::borrowed::SMALL;
+use super::borrowed::{OWN_AND_BORROWED, SMALL};
+use super::pads::FFT;
 use super::parts::{ALL, alternate, answers, run_part};
 use super::{load, prebuilt, run};
 
-/// What programs say of what they have checked: lines without cycles, up to what is in a second.
+/// The lines of a program's output without cycles and nanoseconds, each up to its first comma.
 pub(super) fn checked(outcome: &Outcome) -> Vec<String> {
     let has_time = |line: &String| [" cycles", " ns"].iter().any(|unit| line.contains(unit));
     let checked = answers(outcome).into_iter().filter(|line| !has_time(line));
@@ -27,7 +28,7 @@ fn programs() -> Vec<(Machine, u16, Vec<&'static str>)> {
         [("memory.size_bytes", "12M"), ("window.lent_bytes", "4M"), ("window.plug_bytes", "1M")];
     vec![
         (integrated(), 1, vec!["scr_test"]),
-        (integrated(), 1, vec!["fft", "--n=64", "--cores=2", "--mechanism=dma", "--rounds=2"]),
+        (integrated(), 1, FFT.to_vec()),
         (integrated(), 1, vec!["bitonic", "--n=64", "--cores=4", "--rounds=2"]),
         (windows("tsm-sim", &[]), 2, vec!["window_test", "--llc-bytes=64K"]),
         (windows("tsm-sim", &through), 2, vec!["window_test", "--llc-bytes=64K"]),
@@ -39,18 +40,7 @@ fn programs() -> Vec<(Machine, u16, Vec<&'static str>)> {
         (load("pcie-ntb", &through), 2, vec!["tsm_share", "--share=policy"]),
         (load("thunder-cores", &[]), 2, vec!["tsm_rdma", "--exchange"]),
         (load("deoi-cores", &[]), 2, vec!["deoi_nic", "--rounds=2"]),
-        (
-            load("deoi-cores", &plugged),
-            3,
-            vec![
-                "tsm_arenas",
-                "--gets=800",
-                "--own-bytes=9M",
-                "--borrowed-bytes=4K",
-                "--keys=2000",
-                "--database-us=1",
-            ],
-        ),
+        (load("deoi-cores", &plugged), 3, OWN_AND_BORROWED.to_vec()),
     ]
 }
 
