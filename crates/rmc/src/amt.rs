@@ -171,9 +171,18 @@ impl Amt {
         if size_bytes == 0 || !align.is_power_of_two() {
             return Err(Refused::BadSize);
         }
+        self.take(size_bytes, |amt| amt.gap(size_bytes, align))
+    }
+
+    /// Takes a slot for a block of the window, which begins where `base` finds room.
+    fn take(
+        &mut self,
+        size_bytes: u64,
+        base: impl Fn(&Self) -> Option<u64>,
+    ) -> Result<SlotId, Refused> {
         let free = |slot: &Slot| slot.state == State::Free;
         let index = self.slots.iter().position(free).ok_or(Refused::NoSlot)?;
-        let base = self.gap(size_bytes, align).ok_or(Refused::NoAddresses)?;
+        let base = base(self).ok_or(Refused::NoAddresses)?;
         let slot = &mut self.slots[index];
         *slot = Slot { base, size_bytes, state: State::Reserved, ..*slot };
         Ok(SlotId { index: index as u16, generation: slot.generation })
@@ -181,16 +190,22 @@ impl Amt {
 
     /// The first gap of the window: at its start, or behind a block.
     fn gap(&self, size_bytes: u64, align: u64) -> Option<u64> {
-        let taken = || self.slots.iter().filter(|slot| slot.state != State::Free);
-        let end = self.window_base + self.window_bytes;
-        let starts = taken().map(|slot| slot.base + slot.size_bytes);
-        let fits = |start: u64| {
-            let start = start.checked_next_multiple_of(align)?;
-            let last = start.checked_add(size_bytes)?;
-            let apart = |slot: &Slot| last <= slot.base || start >= slot.base + slot.size_bytes;
-            (last <= end && taken().all(apart)).then_some(start)
-        };
-        core::iter::once(self.window_base).chain(starts).filter_map(fits).min()
+        let starts = self.taken().map(|slot| slot.base + slot.size_bytes);
+        let starts = core::iter::once(self.window_base).chain(starts);
+        let starts = starts.filter_map(|start| start.checked_next_multiple_of(align));
+        starts.filter(|&start| self.is_free(start, size_bytes)).min()
+    }
+
+    /// Whether a block is in the window, and no part of it is taken.
+    fn is_free(&self, start: u64, size_bytes: u64) -> bool {
+        let Some(last) = start.checked_add(size_bytes) else { return false };
+        let apart = |slot: &Slot| last <= slot.base || start >= slot.base + slot.size_bytes;
+        let is_within = start >= self.window_base && last <= self.window_base + self.window_bytes;
+        is_within && self.taken().all(apart)
+    }
+
+    fn taken(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().filter(|slot| slot.state != State::Free)
     }
 
     /// A lender is asked.
@@ -222,12 +237,29 @@ impl Amt {
     /// [`Refused::NoSlot`], [`Refused::NoAddresses`], [`Refused::BadSize`]; then no block is taken.
     pub fn borrow(&mut self, size: u64, align: u64, remote: Target) -> Result<SlotId, Refused> {
         let id = self.reserve(size, align)?;
+        self.map(id, remote)
+    }
+
+    /// Maps a block that was taken; otherwise it is not taken any more.
+    fn map(&mut self, id: SlotId, remote: Target) -> Result<SlotId, Refused> {
         self.ask(id)?;
         if let Err(refused) = self.grant(id, remote) {
             self.cancel(id)?;
             return Err(refused);
         }
         Ok(id)
+    }
+
+    /// Maps a block at this place of the window, as it was once: for a lender that has agreed then.
+    ///
+    /// # Errors
+    /// As [`Amt::borrow`].
+    pub fn enter(&mut self, base: u64, size: u64, remote: Target) -> Result<SlotId, Refused> {
+        if size == 0 {
+            return Err(Refused::BadSize);
+        }
+        let id = self.take(size, |amt| amt.is_free(base, size).then_some(base))?;
+        self.map(id, remote)
     }
 
     /// Nothing is borrowed after all.

@@ -409,7 +409,6 @@ impl Bridge {
 
 impl Interface for Bridge {
     const STATISTICS: &'static [Simulated] = &[Simulated::Program, Simulated::Bridge];
-    const IS_SAVED: bool = false;
 
     fn places(_placement: Placement) -> Places {
         Places { engines: Side::Tiles, ni_caches: Side::Tiles, frontends: None }
@@ -472,8 +471,9 @@ impl Interface for Bridge {
     }
 
     fn start(&mut self, _tiles: &mut [Tile], wires: &mut Wires) {
-        self.module.start();
-        self.act(0, wires);
+        let now = self.clock.at(wires.now);
+        self.module.start(now);
+        self.act(now, wires);
         self.look_again(wires);
     }
 

@@ -105,7 +105,7 @@ impl Cpu {
     /// Core `number`, which goes on from this state.
     pub fn restore(number: u16, machine: &Machine, state: State, wires: &mut Wires) -> Cpu {
         let core = Core::paused(&machine.cpu_spec(), state.stats, wires.now);
-        let fast = Fast::restore(state.fast);
+        let fast = Fast::restore(state.fast, &wires.map);
         let cpu = Cpu {
             fast: Some(Box::new(fast)),
             gives_way: state.gives_way,

@@ -181,10 +181,11 @@ impl Fast {
         }
     }
 
-    /// Goes on from a state.
-    pub fn restore(state: State) -> Fast {
+    /// Goes on from a state. Caches have heard of none of its touches.
+    pub fn restore(state: State, map: &AddressMap) -> Fast {
         let State { hart, due, stop, is_stopped, touches } = state;
-        Fast { stop, is_stopped, trail: Trail::of(&touches), ..Fast::new(hart, due) }
+        let trail = Trail::of(&touches, map.has_window);
+        Fast { stop, is_stopped, trail, ..Fast::new(hart, due) }
     }
 
     /// Goes on from the begin of a region of interest, if it stays there.

@@ -65,6 +65,13 @@ impl Image {
         *block = Block::from_words(*block).modified(change).words;
     }
 
+    /// Blocks from one on, but for those of which none near by was ever written.
+    pub fn lines_from(&self, first: Line) -> Vec<Line> {
+        let chunks = (0..).zip(&self.chunks).filter(|(_, chunk)| chunk.is_some());
+        let lines = chunks.flat_map(|(at, _): (u64, _)| at * CHUNK..(at + 1) * CHUNK);
+        lines.filter(|&line| line >= first).collect()
+    }
+
     /// The pages of `PAGE` bytes that are not zero: their addresses and contents.
     pub fn pages(&self) -> impl Iterator<Item = (u64, Vec<u8>)> {
         const PAGE_LINES: u64 = PAGE / BLOCK_BYTES;

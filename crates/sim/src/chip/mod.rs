@@ -83,6 +83,7 @@ mod active;
 mod arrivals;
 mod back_side;
 mod backends;
+mod borrowed;
 pub(crate) mod bridge;
 pub(crate) mod cache;
 mod cache_integrated;
@@ -130,8 +131,6 @@ mod values;
 mod window;
 pub mod wires;
 mod write_through;
-
-use std::ops::Range;
 
 use crate::block::{BLOCK_BYTES, Block, Line};
 use crate::cpu::Stop;
@@ -314,71 +313,6 @@ impl Chip {
         }
         homes[usize::from(wires.layout.home_of(line))].changed_by_system(line, wires);
         ni.changed(line, tiles, wires);
-    }
-
-    /// The operating system changes a block of borrowed memory; `changed_by_system` tells of it.
-    pub fn change_borrowed(&mut self, line: Line, change: Block) {
-        let Chip { wires, homes, ni, .. } = self;
-        match ni {
-            Ni::Window(window) => window.written_by_system(line, change, wires),
-            Ni::Bridge(bridge) => bridge.written_by_system(line, change, wires),
-            _ => return,
-        }
-        homes[usize::from(wires.layout.home_of(line))].change_borrowed(line, change);
-    }
-
-    /// Lets the operating system see stores that wait in combining buffers.
-    pub fn show_stores(&mut self) {
-        let Chip { wires, tiles, .. } = self;
-        let Some(image) = &mut wires.image else { return };
-        for through in tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut()?.through()) {
-            through.show(image);
-        }
-    }
-
-    /// Blocks have come to a home from their lender with another content than copies had.
-    #[inline]
-    fn tell_refreshed(&mut self, home: u16) {
-        let Chip { wires, tiles, homes, .. } = self;
-        while let Some(line) = homes[usize::from(home)].take_refreshed() {
-            for cpu in tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut()) {
-                cpu.changed(line, wires);
-            }
-        }
-    }
-
-    /// The operating system writes borrowed blocks that this node's caches have changed to their lender. Copies stay.
-    pub fn clean_borrowed(&mut self, lines: Range<Line>) {
-        let Chip { wires, tiles, homes, ni: Ni::Bridge(bridge), .. } = self else { return };
-        for line in lines {
-            let home = &mut homes[usize::from(wires.layout.home_of(line))];
-            let is_modified =
-                tiles.iter_mut().fold(home.clean(line, wires), |is_modified, tile| {
-                    tile.l1.clean(line) || is_modified
-                });
-            if let Some(content) = wires.content(line).filter(|_| is_modified) {
-                bridge.written_by_system(line, content, wires);
-            }
-        }
-    }
-
-    /// Blocks of borrowed memory have been written past this node's caches: copies have the new content, which is the
-    /// lender's, and readers are notified.
-    #[inline]
-    fn tell_outdated(&mut self) {
-        while let Chip { wires, tiles, homes, ni: Ni::Bridge(bridge), .. } = self
-            && let Some((line, change)) = bridge.take_outdated()
-        {
-            let home = &mut homes[usize::from(wires.layout.home_of(line))];
-            home.change_borrowed(line, change);
-            if !change.is_change() {
-                home.clean(line, wires);
-                for tile in tiles.iter_mut() {
-                    tile.l1.clean(line);
-                }
-            }
-            self.changed_by_system(line);
-        }
     }
 
     /// Wakes executing cores that repeat themselves, before something changes that they could not

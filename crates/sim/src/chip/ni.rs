@@ -64,9 +64,6 @@ pub trait Interface: Sized {
     /// Whether its packets are those of Manycore NI, which a chip's mirror image can answer.
     const CAN_BE_MIRRORED: bool = false;
 
-    /// Whether a checkpoint has the state of it that programs depend on.
-    const IS_SAVED: bool = true;
-
     /// The places of its parts.
     fn places(placement: Placement) -> Places;
 
@@ -137,22 +134,6 @@ macro_rules! interfaces {
             /// Whether other nodes' memory is at addresses behind the node's own.
             pub(crate) const fn has_window(self) -> bool {
                 matches!(self, Placement::Window | Placement::Bridge)
-            }
-
-            /// Whether programs on it have checkpoints.
-            ///
-            /// # Errors
-            /// The setting, the problem and the remedy.
-            pub(crate) fn check_saved(self) -> Result<(), String> {
-                let is_saved = match self {
-                    $($(Placement::$place)|+ => <$type>::IS_SAVED,)+
-                };
-                if is_saved {
-                    return Ok(());
-                }
-                Err("ni.placement: has borrowed memory, of which checkpoints have nothing; fast-forward the \
-                     program in each run, or use a machine without"
-                    .to_owned())
             }
 
             pub(crate) fn places(self) -> Places {

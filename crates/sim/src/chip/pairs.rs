@@ -149,6 +149,11 @@ impl Pairs {
         Some(number)
     }
 
+    /// Whether there is a connection.
+    pub fn is_open(&self) -> bool {
+        !self.around.ends.is_empty()
+    }
+
     /// Messages that this node has received, for reports.
     pub fn messages(&self) -> u64 {
         self.around.messages

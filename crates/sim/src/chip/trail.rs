@@ -35,9 +35,12 @@ impl Default for Trail {
 }
 
 impl Trail {
-    /// With these touches, the oldest last.
-    pub fn of(touches: &[Touch]) -> Trail {
+    /// With these touches, the oldest last; they are a stretch, if there is to be one.
+    pub fn of(touches: &[Touch], has_stretch: bool) -> Trail {
         let mut trail = Trail::default();
+        if has_stretch {
+            trail.begin_stretch();
+        }
         for touch in touches.iter().rev() {
             match touch.is_written {
                 true => trail.write(touch.line),

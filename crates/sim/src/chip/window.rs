@@ -339,7 +339,6 @@ impl Window {
 
 impl Interface for Window {
     const STATISTICS: &'static [Simulated] = &[Simulated::Program, Simulated::Window];
-    const IS_SAVED: bool = false;
 
     fn places(_placement: Placement) -> Places {
         Places { engines: Side::Tiles, ni_caches: Side::Tiles, frontends: None }

@@ -8,6 +8,7 @@
 
 pub mod lease;
 mod rdma;
+pub mod saved;
 
 use std::ops::Range;
 
@@ -15,7 +16,7 @@ use rackmem_riscv::kernel::Kernel;
 use rackmem_riscv::space::{PAGE, Permissions};
 use rackmem_rmc::amt::{Refused, Target};
 
-use self::lease::{Lease, Message, Outcome, Pool, Purpose, Requests, Waiting};
+use self::lease::{Counts, Lease, Message, Outcome, Pool, Purpose, Requests, Waiting};
 use super::device::{Answer, EFAULT, EINVAL, ENODEV, ENOMEM, ENOSPC, ENOSYS, ENXIO, Result, put};
 use super::pages::{Pages, User};
 use crate::block::BLOCK_BYTES;
@@ -72,6 +73,8 @@ pub struct Lending {
     requests: Requests,
     /// Memory that the operating system borrows at a time when the node's own is full; 0 = none.
     plug_bytes: u64,
+    /// Nobody lends more to it.
+    is_refused: bool,
     /// Threads that wait for it.
     short: Vec<usize>,
     descriptors: u64,
@@ -100,6 +103,7 @@ impl Lending {
             pool: Pool::new(window - bytes..window),
             requests: Requests::default(),
             plug_bytes: machine.window.plug_bytes.next_multiple_of(machine.system.page_bytes),
+            is_refused: false,
             short: Vec::new(),
             descriptors: match machine.ni.placement {
                 Placement::Window => machine.window.dma_descriptors.into(),
@@ -276,7 +280,7 @@ impl Lending {
                 }
             }
             // Nobody has as much, and nobody will.
-            None if for_system => self.plug_bytes = 0,
+            None if for_system => (self.plug_bytes, self.is_refused) = (0, true),
             None => {}
         }
     }
@@ -300,14 +304,14 @@ impl Lending {
     }
 
     pub fn write_stats(&self, stats: &mut Figures) {
-        let Requests { asked, refused, borrowed_bytes, .. } = &self.requests;
+        let Counts { asked, refused, borrowed_bytes } = self.requests.counts;
         for (name, value) in [
             ("asked", asked),
             ("refused", refused),
             ("borrowed_bytes", borrowed_bytes),
-            ("lent_bytes", &self.pool.lent_bytes),
+            ("lent_bytes", self.pool.lent_bytes),
         ] {
-            stats.insert(format!("lease.{name}"), *value as f64);
+            stats.insert(format!("lease.{name}"), value as f64);
         }
     }
 

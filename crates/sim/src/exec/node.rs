@@ -40,7 +40,7 @@ impl Node {
         machine: &Machine,
         options: &Options<'_>,
     ) -> Result<Node, ExecError> {
-        let (mut chip, pages) = bare(process, machine, options)?;
+        let (mut chip, pages) = bare(process, machine, options, 0)?;
         let system = System::new(process, machine, options, pages, &mut chip)?;
         Ok(Node { chip, system })
     }
@@ -55,14 +55,14 @@ impl Node {
         options: &Options<'_>,
         (state, contents, clock, cycle): (State, &[u8], Clock, Cycle),
     ) -> Result<Node, ExecError> {
-        let (mut chip, mut pages) = bare(process, machine, options)?;
+        let (mut chip, mut pages) = bare(process, machine, options, cycle)?;
         while let Some(next) = chip.next_cycle().filter(|&next| next <= cycle) {
             chip.cycle(next);
         }
         chip.wires.now = cycle;
         chip.set_pace(Pace::Fast);
         let fixed = state.device.fixed(&chip).map_err(ExecError::Machine)?;
-        let places = state.memory.restore(contents, &fixed, &mut pages, &mut chip)?;
+        let places = state.memory.restore(contents, (machine, &fixed), &mut pages, &mut chip)?;
         let mut begin = AddressSpace::new();
         let (system, _) = System::bare((process, machine, options), pages, &mut begin, &chip)?;
         let system = system.restore(state, &places, (clock, process.others(machine)), &mut chip)?;
@@ -112,11 +112,12 @@ impl Node {
     }
 }
 
-/// A node's chip, and its pages: nothing has been loaded.
+/// A node's chip, whose links to other nodes begin in this cycle, and its pages: nothing has been loaded.
 fn bare(
     process: Process<'_>,
     machine: &Machine,
     options: &Options<'_>,
+    begin: Cycle,
 ) -> Result<(Chip, Pages), ExecError> {
     let wrong = |what: String| ExecError::Machine(what);
     let chip = Chip::new(machine, process.nid, process.nodes);
@@ -135,6 +136,9 @@ fn bare(
     });
     let own = queues..bytes - lent;
     let driver = Driver::new(&spec, own, machine.system.contexts, &mut image);
+    if let Ni::Bridge(_) = &chip.ni {
+        chip.wires.now = begin;
+    }
     match &mut chip.ni {
         // Queue pairs begin when programs make them.
         Ni::QueuePairs(ni) => ni.backends.set_context(CONTEXT, Err(Status::NoContext)),

@@ -7,12 +7,14 @@ use std::ops::Range;
 use rackmem_riscv::kernel::UserMemory;
 use rackmem_riscv::space::{Cause, Fault, PAGE, Permissions, Wanted};
 use rackmem_rmc::Rights;
+use serde::{Deserialize, Serialize};
 
 use crate::block::{BLOCK_BYTES, Block};
 use crate::chip::Chip;
 use crate::chip::image::Image;
 use crate::chip::layout::SEGMENT_LINE;
 use crate::chip::mmu::Page;
+use crate::exec::checkpoint::{Checked, require};
 use crate::sonuma::driver::Driver;
 use crate::sonuma::mmu::Space;
 
@@ -49,7 +51,7 @@ pub struct Pages {
 }
 
 /// Borrowed memory that the operating system gives out as the node's own (DEOI §IV: hot plug).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Plugged {
     /// Pieces, and what is left of each.
     pieces: Vec<(Range<u64>, Range<u64>)>,
@@ -70,8 +72,34 @@ impl Plugged {
         Some(frame)
     }
 
-    fn has(&self, phys: u64) -> bool {
+    /// Whether a physical address is of it.
+    pub fn has(&self, phys: u64) -> bool {
         self.pieces.iter().any(|(piece, _)| piece.contains(&phys))
+    }
+
+    /// Whether a page of so many bytes was given out.
+    pub fn has_given(&self, frame: u64, bytes: u64) -> bool {
+        let has = |(piece, left): &(Range<u64>, Range<u64>)| {
+            (piece.start..left.start).contains(&frame) && bytes <= left.start - frame
+        };
+        self.pieces.iter().any(has)
+    }
+
+    /// Checks what was read, of a node with pages of so many bytes that has borrowed such blocks.
+    pub fn check(&self, page_bytes: u64, is_borrowed: impl Fn(&Range<u64>) -> bool) -> Checked {
+        for (at, (piece, left)) in self.pieces.iter().enumerate() {
+            let is_block = piece.start <= piece.end && is_borrowed(piece);
+            let is_part = left.end == piece.end && (piece.start..=piece.end).contains(&left.start);
+            let is_whole = (piece.start | piece.end | left.start) % page_bytes == 0;
+            let is_apart = |(other, _): &(Range<u64>, Range<u64>)| {
+                other.end <= piece.start || piece.end <= other.start
+            };
+            let is_apart = self.pieces[..at].iter().all(is_apart);
+            require(is_block && is_part && is_whole && is_apart, || {
+                format!("pieces[{at}]: {left:#x?} is not left of {piece:#x?}")
+            })?;
+        }
+        Ok(())
     }
 }
 

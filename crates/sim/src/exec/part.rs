@@ -177,7 +177,6 @@ pub fn checkpoint(
     mut options: Options<'_>,
 ) -> Result<Begun, ExecError> {
     checkpoint::only(jobs)?;
-    machine.ni.placement.check_saved().map_err(ExecError::Machine)?;
     let mut session = Session::new(machine, jobs, &options)?;
     if session.fast_forward_to(part, &mut options) {
         return session

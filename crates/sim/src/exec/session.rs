@@ -83,8 +83,6 @@ pub struct Session {
     has_been_timed: bool,
     /// The machine's name and clock.
     machine: (String, f64),
-    /// Whether programs on the machine have checkpoints; otherwise the reason.
-    is_saved: Result<(), String>,
 }
 
 impl Session {
@@ -107,8 +105,8 @@ impl Session {
     /// The program of a checkpoint, where it was taken, on the nodes of a machine.
     ///
     /// # Errors
-    /// Programs on the machine have no checkpoints, it has too few cores or too little memory for this one, or a
-    /// file that was open is not there any more.
+    /// The machine has too few cores or too little memory for the program, or a file that was open is not there any
+    /// more.
     pub fn restore(
         machine: &Machine,
         checkpoint: &Checkpoint,
@@ -116,7 +114,6 @@ impl Session {
     ) -> Result<Session, ExecError> {
         let (head, job) = (checkpoint.head(), checkpoint.job());
         check(machine, &[job])?;
-        machine.ni.placement.check_saved().map_err(ExecError::Machine)?;
         let clock = head.taken.clock(machine);
         let cycle = checkpoint.begin(machine);
         let node = |(process, (state, contents)): (Process<'_>, (&State, &Vec<u8>))| {
@@ -149,7 +146,6 @@ impl Session {
             has_ended: false,
             has_been_timed: false,
             machine: (machine.name.clone(), machine.clock_ghz),
-            is_saved: machine.ni.placement.check_saved(),
         }
     }
 
@@ -206,7 +202,6 @@ impl Session {
         options: &mut Options<'_>,
     ) -> Result<Checkpoint, ExecError> {
         let job = only(jobs)?;
-        self.is_saved.clone().map_err(ExecError::Machine)?;
         let wrong = |why: &str| Err(ExecError::Checkpoint(why.to_owned()));
         if self.is_over {
             return wrong("the program has ended: there is nothing to go on from");
@@ -217,6 +212,9 @@ impl Session {
                  executed with timing",
             );
         }
+        self.come_to_rest(options)?;
+        self.each_chip(Chip::write_back_borrowed);
+        self.rack.exchange();
         self.come_to_rest(options)?;
         let nodes = (0..).zip(self.rack.nodes.iter_mut()).map(|(nid, node): (u16, &mut Node)| {
             node.save().map_err(|why| ExecError::Checkpoint(format!("node {nid} {why}")))

@@ -148,7 +148,8 @@ impl<B: Copy + Default> Module<B> {
     }
 
     /// Its first events.
-    pub(crate) fn start(&mut self) {
+    pub(crate) fn start(&mut self, now: Ps) {
+        self.now = now;
         for port in 0..self.ends.len() {
             self.look_soon(port as u8);
         }

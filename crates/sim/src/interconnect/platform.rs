@@ -138,7 +138,7 @@ impl Platform {
             events: 0,
         };
         for node in 0..spec.nodes {
-            platform.nodes[usize::from(node)].module.start();
+            platform.nodes[usize::from(node)].module.start(0);
             platform.act(node);
         }
         platform

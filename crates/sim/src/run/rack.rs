@@ -190,7 +190,8 @@ impl<N: Node> Rack<N> {
         last
     }
 
-    fn exchange(&mut self) {
+    /// Has packets travel that have left their nodes.
+    pub(crate) fn exchange(&mut self) {
         for from in self.nodes.numbers() {
             let mut departures = std::mem::take(&mut self.nodes[from].chip().wires.departures);
             for Departure { cycle, to, payload } in departures.drain(..) {

@@ -98,6 +98,16 @@ impl Engine {
         Engine { ring, entries, max_payload_bytes, ..Engine::default() }
     }
 
+    /// The same after so many descriptors.
+    pub fn after(self, posted: u64) -> Engine {
+        Engine { posted, fetched: posted, done: posted, ..self }
+    }
+
+    /// Address of its ring.
+    pub const fn ring(&self) -> u64 {
+        self.ring
+    }
+
     /// Descriptors for which the ring has room.
     pub const fn room(&self) -> u64 {
         self.entries - (self.posted - self.done)

@@ -5,8 +5,10 @@
 use std::ops::Range;
 
 use rackmem_rmc::amt::{Amt, Refused, SlotId, Target};
+use serde::{Deserialize, Serialize};
 
 use crate::engine::Cycle;
+use crate::exec::checkpoint::{Checked, require};
 
 /// A message between operating systems, out of band. It travels as long as a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +31,7 @@ pub enum Purpose {
 }
 
 /// The memory that a node lends.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pool {
     /// The part that no borrower has.
     free: Range<u64>,
@@ -43,6 +45,15 @@ pub struct Pool {
 impl Pool {
     pub const fn new(memory: Range<u64>) -> Pool {
         Pool { free: memory, is_seen: false, is_plugged: false, lent_bytes: 0 }
+    }
+
+    /// Checks what was read, of a node that lends this.
+    pub fn check(&self, memory: Range<u64>) -> Checked {
+        let Pool { free, lent_bytes, .. } = self;
+        let is_part = free.end == memory.end && (memory.start..=memory.end).contains(&free.start);
+        require(is_part && *lent_bytes == free.start - memory.start, || {
+            format!("{lent_bytes} bytes of {memory:#x?} are lent, and {free:#x?} is not")
+        })
     }
 
     /// The address of so many bytes that the borrower has from now on.
@@ -100,6 +111,12 @@ pub struct Requests {
     under_way: Vec<Request>,
     /// For other nodes: when it leaves, to whom.
     pub outbox: Vec<(Cycle, u16, Message)>,
+    pub counts: Counts,
+}
+
+/// Borrowings of a run so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
     pub asked: u64,
     pub refused: u64,
     pub borrowed_bytes: u64,
@@ -136,7 +153,7 @@ impl Requests {
     }
 
     fn ask(&mut self, lender: u16, slot: SlotId, bytes: u64, purpose: Purpose, now: Cycle) {
-        self.asked += 1;
+        self.counts.asked += 1;
         self.outbox.push((now, lender, Message::Ask { slot, bytes, purpose }));
     }
 
@@ -151,7 +168,7 @@ impl Requests {
         let request = self.take(slot)?;
         amt.grant(slot, Target { destination: from, address: base }).ok()?;
         let start = amt.get(slot)?.base;
-        self.borrowed_bytes += request.bytes;
+        self.counts.borrowed_bytes += request.bytes;
         let lease = Lease { block: start..start + request.bytes, lender: from };
         Some((request.waiting, Some(lease)))
     }
@@ -160,7 +177,7 @@ impl Requests {
     pub fn refused(&mut self, slot: SlotId, amt: &mut Amt, now: Cycle) -> Option<Outcome> {
         let mut request = self.take(slot)?;
         if request.others.is_empty() {
-            self.refused += 1;
+            self.counts.refused += 1;
             amt.cancel(slot).ok()?;
             return Some((request.waiting, None));
         }
@@ -228,6 +245,6 @@ mod tests {
         assert_eq!(requests.begin((MIB, 1), waiting, vec![1], &mut amt, 40), Err(Refused::NoSlot));
         assert_eq!(requests.refused(second, &mut amt, 50), Some((waiting, None)));
         assert_eq!(amt.get(second), None, "its slot is free again");
-        assert_eq!((requests.asked, requests.refused, requests.borrowed_bytes), (3, 1, MIB));
+        assert_eq!(requests.counts, Counts { asked: 3, refused: 1, borrowed_bytes: MIB });
     }
 }

@@ -41,6 +41,12 @@ impl Head {
         for (nid, (state, contents)) in nodes.iter().zip(contents).enumerate() {
             let checked = state.check(taken.cycle, contents);
             checked.map_err(|wrong| format!("nodes[{nid}].{wrong}"))?;
+            let mut lenders = state.memory.lent.iter().flat_map(|lent| lent.lenders());
+            let stray = lenders
+                .find(|&lender| usize::from(lender) >= nodes.len() || usize::from(lender) == nid);
+            require(stray.is_none(), || {
+                format!("nodes[{nid}].memory.lent.slots: node {stray:?} lends nothing to this one")
+            })?;
         }
         let executed = nodes.iter().fold(0, |sum: u64, state| sum.saturating_add(state.executed()));
         require(executed == taken.instructions, || {

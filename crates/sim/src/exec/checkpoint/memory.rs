@@ -17,9 +17,11 @@ use crate::chip::mmu::Page;
 use crate::chip::trail::Touch;
 use crate::engine::MOST;
 use crate::exec::ExecError;
+use crate::exec::borrow::{Lending, saved};
 use crate::exec::controller::Spare;
 use crate::exec::device::{Device, Fixed};
 use crate::exec::pages::{self, Pages, SEGMENT};
+use crate::machine::Machine;
 use crate::sonuma::driver::Rings;
 
 const PAGE_LINES: u64 = PAGE / BLOCK_BYTES;
@@ -51,6 +53,9 @@ pub struct Memory {
     spare: Vec<(u64, u64)>,
     /// Physical addresses of the pages that are not zero, whose contents are elsewhere.
     places: Vec<u64>,
+    /// Memory that is lent and borrowed, if there is any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lent: Option<Box<saved::State>>,
 }
 
 /// The places of pages after a checkpoint.
@@ -79,15 +84,30 @@ impl Moved {
 }
 
 impl Memory {
-    /// Of a node whose process has queues of this driver, and the contents of its pages. Tables of the network
+    /// Of a node whose process has queues of these drivers, and the contents of its pages. Tables of the network
     /// interface are made anew where the program goes on.
-    pub fn save(pages: &Pages, device: &Device, chip: &mut Chip) -> (Memory, Vec<u8>) {
-        let queues = device.queue_pages();
+    ///
+    /// # Errors
+    /// As [`Lending::state`].
+    pub fn save(
+        pages: &Pages,
+        device: &Device,
+        lending: Option<&Lending>,
+        chip: &mut Chip,
+    ) -> Result<(Memory, Vec<u8>), String> {
+        let lent = lending.map_or(Ok(None), |lending| lending.state(pages, chip))?;
+        let mut lent = lent.map(Box::new);
+        let mut queues = device.queue_pages();
+        queues.extend(lent.as_ref().and_then(|lent| lent.status_page()));
         let entry =
             |(address, Page { phys, permissions }): (u64, Page)| (address, phys, permissions);
         let of_process = chip.wires.mmu.pages().into_iter().map(entry);
         let (queues, of_process) =
             of_process.partition::<Vec<_>, _>(|(address, ..)| queues.contains(address));
+        let mut of_process = of_process;
+        if let Some(lent) = &mut lent {
+            lent.take_pages(&mut of_process);
+        }
         let (segment, of_process) = of_process
             .into_iter()
             .partition::<Vec<_>, _>(|&(_, phys, _)| phys >= SEGMENT && !pages.has(phys));
@@ -99,8 +119,9 @@ impl Memory {
         let others: HashSet<u64> = others.map(|&(_, phys, _)| phys).collect();
         let mut places = Vec::new();
         let mut contents = Vec::new();
+        let is_lent = |phys| lent.as_ref().is_some_and(|lent| lent.lent().contains(&phys));
         for (address, bytes) in pages::image(chip).pages() {
-            if own.contains(&frame(address)) || others.contains(&address) {
+            if own.contains(&frame(address)) || others.contains(&address) || is_lent(address) {
                 places.push(address);
                 pack::pack(&bytes, &mut contents);
             }
@@ -117,8 +138,9 @@ impl Memory {
             unused: pages.driver.unused().to_vec(),
             spare: device.spare.ranges().to_vec(),
             places,
+            lent,
         };
-        (memory, contents)
+        Ok((memory, contents))
     }
 
     /// Puts it into the memory of a node that has nothing yet, whose network interfaces have these places.
@@ -128,16 +150,24 @@ impl Memory {
     pub fn restore(
         &self,
         contents: &[u8],
-        fixed: &Fixed,
+        (machine, fixed): (&Machine, &Fixed),
         pages: &mut Pages,
         chip: &mut Chip,
     ) -> Result<Places, ExecError> {
+        if let Some(lent) = &self.lent {
+            lent.enter(machine, pages, chip)?;
+        }
         let is_same = (&pages.fresh, pages.page_bytes()) == (&self.fresh, self.page_bytes);
         if is_same && self.suits(fixed) {
             let kept = self.keep(contents, pages, chip);
             return kept.map(|()| Places::Same).map_err(|wrong| {
                 ExecError::Checkpoint(format!("memory: {wrong}; take the checkpoint again"))
             });
+        }
+        if self.lent.is_some() {
+            let why = "tiles.columns, tiles.rows, system.contexts: the checkpoint has borrowed memory, and would have \
+                       its own elsewhere; set them as they were";
+            return Err(ExecError::Machine(why.to_owned()));
         }
         self.move_to(contents, fixed, pages, chip).map_err(ExecError::Machine)
     }
@@ -155,14 +185,15 @@ impl Memory {
             && self.pages.iter().all(|&(address, ..)| fixed.of_segment(address).is_none())
     }
 
-    /// The end of physical memory.
-    pub const fn end(&self) -> u64 {
-        self.fresh.end
+    /// Bytes that the process may have in use.
+    pub fn most_bytes(&self) -> u64 {
+        self.fresh.end + self.lent.as_ref().map_or(0, |lent| lent.most_bytes())
     }
 
     /// Whether there may be such a line of memory; queues and segments of tiles that are gone count, too.
-    pub const fn may_have(&self, line: Line) -> bool {
-        line < self.fresh.end / BLOCK_BYTES || line >= SEGMENT_LINE && line < MOST / BLOCK_BYTES
+    pub fn may_have(&self, line: Line) -> bool {
+        let end = self.lent.as_ref().map_or(self.fresh.end, |lent| lent.lent().end);
+        line < end / BLOCK_BYTES || line >= SEGMENT_LINE && line < MOST / BLOCK_BYTES
     }
 
     /// Whether a page, by its virtual address, has queues.
@@ -188,6 +219,10 @@ impl Memory {
         require(self.segment.is_empty() || fresh.end <= SEGMENT, || {
             format!("memory.segment: begins before the end of memory, {:#x}", fresh.end)
         })?;
+        let is_queue = |phys| self.queues.iter().any(|&(_, at, _)| at == phys);
+        let lent = self.lent.as_ref();
+        let checked = lent.map_or(Ok(()), |lent| lent.check((fresh.end, *next), is_queue));
+        checked.map_err(|wrong| format!("memory.lent.{wrong}"))?;
         let checked = self.frames().and_then(|frames| {
             self.rings(&frames)?;
             self.check_unused(&frames, used)
@@ -198,11 +233,15 @@ impl Memory {
 
     /// Each page of the contents has a place.
     fn check_places(&self, contents: &[u8]) -> Checked {
-        let Memory { fresh, places, .. } = self;
+        let Memory { fresh, places, page_bytes, .. } = self;
         let segment: HashSet<u64> = self.segment.iter().map(|&(_, phys, _)| phys).collect();
         let mut free_from = 0;
         for (at, &place) in places.iter().enumerate() {
-            let is_memory = place < fresh.end || segment.contains(&place);
+            let is_beyond = |lent: &saved::State| {
+                lent.lent().contains(&place) || lent.has_given(place / page_bytes * page_bytes)
+            };
+            let is_beyond = self.lent.as_deref().is_some_and(is_beyond);
+            let is_memory = place < fresh.end || segment.contains(&place) || is_beyond;
             let is_place = place % PAGE == 0 && place >= free_from && is_memory;
             require(is_place, || format!("memory.places[{at}]: no further page is at {place:#x}"))?;
             free_from = place + PAGE;
@@ -249,9 +288,10 @@ impl Memory {
     /// none is twice there.
     fn frames(&self) -> Result<HashMap<u64, Option<u64>>, String> {
         let (mut frames, mut last) = (HashMap::new(), None);
+        let is_given = |frame| self.lent.as_ref().is_some_and(|lent| lent.has_given(frame));
         let is_frame = |frame: u64| {
             let within = frame >= self.fresh.start && frame + self.page_bytes <= self.next;
-            frame % self.page_bytes == 0 && within
+            frame % self.page_bytes == 0 && (within || is_given(frame))
         };
         for (at, &(address, phys, _)) in self.pages.iter().enumerate() {
             let part = address % self.page_bytes;
@@ -274,6 +314,12 @@ impl Memory {
                     format!("{name}[{at}]: no free page is at {frame:#x}")
                 })?;
             }
+        }
+        let rings = self.lent.iter().flat_map(|lent| lent.ring_pages());
+        for ring in rings {
+            require(frames.insert(ring, None).is_none(), || {
+                format!("lent.engine: its ring is where a page is, {ring:#x}")
+            })?;
         }
         Ok(frames)
     }
@@ -299,6 +345,11 @@ impl Memory {
             require(is_page && is_place, || {
                 format!("segment[{at}]: {address:#x} cannot be at {phys:#x}")
             })?;
+        }
+        let of_others = self.lent.iter().flat_map(|lent| lent.pages());
+        for (at, &(address, ..)) in of_others.enumerate() {
+            let is_page = address % PAGE == 0 && address < TOP && virt.insert(address);
+            require(is_page, || format!("lent.pages[{at}]: no page is free at {address:#x}"))?;
         }
         for (at, &(address, bytes)) in self.spare.iter().enumerate() {
             let is_range = (address | bytes) % PAGE == 0 && address < TOP && bytes <= MOST_SPARE;
@@ -341,7 +392,10 @@ impl Memory {
         };
         let mut tables = tables.iter();
         let shared = tables.find(|&table| frames.contains_key(table) || is_ring(*table));
-        for &(address, phys, permissions) in self.queues.iter().chain(&self.segment) {
+        let of_others = self.lent.iter().flat_map(|lent| lent.pages());
+        for &(address, phys, permissions) in
+            self.queues.iter().chain(&self.segment).chain(of_others)
+        {
             Pages::map_physical(chip, address, phys, PAGE, permissions);
         }
         require(stray.is_none() && shared.is_none(), || {

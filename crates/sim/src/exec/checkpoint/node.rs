@@ -62,7 +62,7 @@ impl State {
     pub fn check(&self, cycle: Cycle, contents: &[u8]) -> Checked {
         let in_kernel = |wrong: String| format!("kernel.{wrong}");
         let kernel = self.kernel().map_err(in_kernel)?;
-        kernel.check(self.memory.end()).map_err(in_kernel)?;
+        kernel.check(self.memory.most_bytes()).map_err(in_kernel)?;
         self.device.check().map_err(|wrong| format!("device.{wrong}"))?;
         match self.ended {
             Some(at) => self.check_ended(at, cycle),

@@ -184,7 +184,9 @@ impl Device {
         if !state.is_used() {
             return Ok(());
         }
-        if !matches!(user.chip.ni, Ni::Sonuma(_) | Ni::QueuePairs(_)) {
+        let has_part = state.contexts.iter().any(|context| context.segment.is_some());
+        let has_part = has_part || !state.queue_pairs.is_empty();
+        if has_part && !matches!(user.chip.ni, Ni::Sonuma(_) | Ni::QueuePairs(_)) {
             let why = "ni.placement: the checkpoint has a part in a context, which this interface has not";
             return Err(ExecError::Machine(why.to_owned()));
         }

@@ -51,7 +51,7 @@ impl System {
     /// interface has nothing under way.
     ///
     /// # Errors
-    /// The program has not begun, or has a file that cannot be opened again.
+    /// The program has not begun, or has a file that cannot be opened again, or a device of which there is no state.
     pub fn save(&mut self, chip: &mut Chip) -> Result<(State, Vec<u8>), String> {
         if self.first.is_some() {
             return Err("has not begun".to_owned());
@@ -66,7 +66,8 @@ impl System {
         let cores = cores.collect::<Result<Vec<_>, ()>>();
         let cores = cores.map_err(|()| "has a core that executes with timing")?;
         let device = self.device.state(&self.pages, chip);
-        let (memory, contents) = Memory::save(&self.pages, &self.device, chip);
+        let (memory, contents) =
+            Memory::save(&self.pages, &self.device, self.lending.as_ref(), chip)?;
         let has_ended = self.end.is_some();
         let state = State {
             kernel: serde_json::to_value(&self.kernel).map_err(|error| error.to_string())?,
@@ -111,6 +112,9 @@ impl System {
         let mut user = User { pages: &mut self.pages, chip };
         self.device.restore(state.device, clock, &mut user)?;
         self.device.spare = state.memory.spare(self.pages.page_bytes());
+        if let (Some(lending), Some(lent)) = (&mut self.lending, &state.memory.lent) {
+            lending.restore(lent);
+        }
         if let Some(scratchpads) = &state.scratchpads {
             chip.restore_scratchpads(scratchpads).map_err(|refused| match refused {
                 Refused::Machine(why) => ExecError::Machine(why),
