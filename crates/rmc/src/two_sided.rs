@@ -232,6 +232,11 @@ impl Queues {
         self.sends.front().copied()
     }
 
+    /// Buffers that wait for messages, in their order.
+    pub fn receives(&self) -> impl Iterator<Item = Descriptor> {
+        self.receives.iter().copied()
+    }
+
     /// The buffer of the next message.
     #[inline]
     pub fn waiting_receive(&self) -> Option<Descriptor> {

@@ -16,12 +16,14 @@
 
 mod bulk;
 mod devices;
+mod saved;
 
 use std::collections::VecDeque;
 
 pub use devices::device_base;
 use rackmem_rmc::amt::{Amt, Target};
 use rackmem_rmc::imt::Imt;
+pub use saved::Devices;
 
 use super::card::{self, Card, CardAccess, Task};
 use super::inbound::{Answer, Inbound};
@@ -516,7 +518,8 @@ impl Interface for Bridge {
             + self.unanswered.len()
             + self.inbound.under_way()
             + self.pairs.under_way()
-            + self.rdma.under_way();
+            + self.rdma.under_way()
+            + self.at_devices();
         let text = format!("bridge: {accesses} accesses");
         (accesses > 0).then_some(text).into_iter().collect()
     }

@@ -25,6 +25,7 @@
 use std::collections::VecDeque;
 
 use rackmem_abi::LINE_BYTES;
+use serde::{Deserialize, Serialize};
 
 use crate::block::Block;
 use crate::interconnect::nic::{self, Action, CardFrame, Nic, Step};
@@ -121,6 +122,27 @@ pub struct Card {
     stored: VecDeque<Vec<u8>>,
 }
 
+/// The state of a card that has nothing to do: all frames that it was told of are sent, and all that came are in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    pub nic: nic::State,
+    send_ring: u64,
+    receive_ring: u64,
+    buffers: u64,
+    entries: u32,
+    sent: u32,
+    given: u32,
+    received: u32,
+    dropped: u64,
+}
+
+impl State {
+    /// Whether a driver has programmed it.
+    pub fn is_used(&self) -> bool {
+        *self != State { entries: 1, ..State::default() }
+    }
+}
+
 impl Card {
     pub fn new(spec: &NicSpec) -> Card {
         Card {
@@ -144,6 +166,25 @@ impl Card {
             incoming: VecDeque::new(),
             stored: VecDeque::new(),
         }
+    }
+
+    /// Its state; it has nothing to do.
+    pub fn state(&self) -> State {
+        let Card { send_ring, receive_ring, buffers, entries, .. } = *self;
+        let Card { sent, given, received, dropped, .. } = *self;
+        let nic = self.nic.state();
+        State { nic, send_ring, receive_ring, buffers, entries, sent, given, received, dropped }
+    }
+
+    /// Goes on from a state.
+    pub fn restore(&mut self, state: &State) {
+        let State { sent, received, .. } = *state;
+        self.nic.restore(&state.nic);
+        (self.send_ring, self.receive_ring) = (state.send_ring, state.receive_ring);
+        (self.buffers, self.entries) = (state.buffers, state.entries.max(1));
+        (self.told, self.asked, self.left, self.sent) = (sent, sent, sent, sent);
+        (self.given, self.come, self.received) = (state.given, received, received);
+        self.dropped = state.dropped;
     }
 
     /// Times that an interrupt line was asserted, and frames that found no buffer.

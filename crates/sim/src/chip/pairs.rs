@@ -15,10 +15,15 @@
 //! - *Descriptors* are read when the store arrives that tells of them. The channel takes the time to fetch one when its
 //!   turn comes.
 
+mod saved;
+
 use std::collections::VecDeque;
 
 use rackmem_riscv::space::PAGE;
 use rackmem_rmc::two_sided::{Descriptor, Kind, Status};
+use serde::{Deserialize, Serialize};
+
+pub use saved::State;
 
 use super::image::Image;
 use super::message::Payload;
@@ -54,7 +59,7 @@ pub const ENTRY_BYTES: u64 = 32;
 const REFUSED: u32 = 3;
 
 /// Physical addresses of the rings of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rings {
     pub sends: u64,
     pub receives: u64,
@@ -147,11 +152,6 @@ impl Pairs {
         let number = self.channel.queues.open(peer, region).ok()?;
         self.around.ends.push(End { rings, posted: [0; 2], completed: 0 });
         Some(number)
-    }
-
-    /// Whether there is a connection.
-    pub fn is_open(&self) -> bool {
-        !self.around.ends.is_empty()
     }
 
     /// Messages that this node has received, for reports.

@@ -43,6 +43,11 @@ impl<E> Agenda<E> {
         self.heap.peek().map(|Reverse((at, ..))| *at)
     }
 
+    /// All events to come, in no order.
+    pub fn events(&self) -> impl Iterator<Item = &E> {
+        self.events.values()
+    }
+
     /// The next event; it is its time now.
     #[inline]
     pub fn pop(&mut self) -> Option<E> {

@@ -194,6 +194,14 @@ impl<B: Copy + Default> Module<B> {
         }
     }
 
+    /// Packets that it has and that no other node's module has for certain.
+    pub(crate) fn under_way(&self) -> usize {
+        let waiting: usize = self.forward.iter().map(VecDeque::len).sum();
+        let sent: u32 =
+            self.ends.iter().flat_map(|end| &end.ports).map(|port| port.sender.kept()).sum();
+        waiting + self.held.len() + self.transactions.under_way() + sent as usize
+    }
+
     /// The next thing for its owner to do.
     pub(crate) fn next_action(&mut self) -> Option<Action<B>> {
         self.actions.pop_front()
@@ -256,7 +264,7 @@ mod tests {
         let spec = load("thunder-cores", &[]).unwrap().extension;
         let mut modules = [0, 1].map(|number| Module::<()>::new(&spec, 1, number, 2));
         let mut agenda = Agenda::default();
-        modules.iter_mut().for_each(Module::start);
+        modules.iter_mut().for_each(|module| module.start(0));
         (0..packets).for_each(|tag| {
             modules[0].send(0, Packet::new(Channel::Message, 0, 1, tag, 1));
             modules[1].send(0, Packet::new(Channel::MessageResponse, 1, 0, tag, 0));

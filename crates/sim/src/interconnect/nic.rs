@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use super::time::{Ps, ps};
 use crate::machine::spec::NicSpec;
 
@@ -87,7 +89,7 @@ struct Moving {
 }
 
 /// An interrupt line and the frames that it tells of.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Line {
     /// Frames in memory since the last interrupt.
     frames: u32,
@@ -96,6 +98,26 @@ struct Line {
     /// The time after the last one is over: frames that reach memory now interrupt at once.
     is_late: bool,
     asserted: bool,
+}
+
+/// The state of a card that has nothing to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    lines: [Line; 2],
+    interrupts: u64,
+}
+
+impl State {
+    /// Whether no card has counted so far.
+    pub fn is_out_of_bounds(&self) -> bool {
+        let is_beyond = |line: &Line| line.ends >= 1 << 40 || line.frames >= 1 << 30;
+        self.interrupts >= 1 << 40 || self.lines.iter().any(is_beyond)
+    }
+
+    /// The interrupt lines that are asserted.
+    pub fn asserted(&self) -> impl Iterator<Item = u8> {
+        (0..).zip(&self.lines).filter(|(_, line)| line.asserted).map(|(number, _)| number)
+    }
 }
 
 /// The network between a card and the other end, a switch away.
@@ -172,6 +194,16 @@ impl Nic {
             interrupts: 0,
             actions: VecDeque::new(),
         }
+    }
+
+    /// Its state; it has nothing to do.
+    pub fn state(&self) -> State {
+        State { lines: self.lines, interrupts: self.interrupts }
+    }
+
+    /// Goes on from a state.
+    pub fn restore(&mut self, state: &State) {
+        State { lines: self.lines, interrupts: self.interrupts } = state.clone();
     }
 
     /// The next thing for its owner to do.

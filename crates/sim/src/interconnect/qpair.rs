@@ -5,12 +5,13 @@
 //! that it was opened with and no other. A message for which no receive is posted waits where it is.
 
 use rackmem_rmc::two_sided::{Arrival, Completion, Descriptor, Queues, Status};
+use serde::{Deserialize, Serialize};
 
 /// Most connections of a node (TSM §4.2: up to 64k).
 pub const MAX_CONNECTIONS: usize = 1 << 16;
 
 /// One end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndPoint {
     /// Number of the node that this end is in.
     pub node: u16,
@@ -162,6 +163,14 @@ impl QueuePairs {
     /// [`Refused::NoConnection`].
     pub fn poll(&mut self, connection: u16) -> Result<Option<Completion>, Refused> {
         Ok(self.get(connection)?.queues.poll())
+    }
+
+    /// The other end of a connection, its region, and the buffers that wait for messages.
+    pub fn connections(
+        &self,
+    ) -> impl Iterator<Item = (EndPoint, (u64, u64), impl Iterator<Item = Descriptor>)> {
+        let connections = self.connections.iter();
+        connections.map(|Connection { peer, region, queues }| (*peer, *region, queues.receives()))
     }
 
     fn get(&mut self, connection: u16) -> Result<&mut Connection, Refused> {

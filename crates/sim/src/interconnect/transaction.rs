@@ -115,6 +115,11 @@ impl<B> Transactions<B> {
         self.incoming_free[channel]
     }
 
+    /// Packets that have not left for a link.
+    pub fn under_way(&self) -> usize {
+        self.outgoing.iter().map(|channel| channel.taken + channel.waiting.len()).sum()
+    }
+
     /// Whether the FIFO of a channel takes another packet.
     pub fn has_room(&self, channel: usize) -> bool {
         self.outgoing[channel].taken < self.capacity

@@ -1,24 +1,30 @@
-//! Checkpoints of memory that a node lends and borrows, of a network interface that is at rest. Contents are with
-//! their lenders: caches have written back what they had changed.
+//! Checkpoints of memory that a node lends and borrows and of its devices, of a network interface that is at rest.
+//! Contents are with their lenders: caches have written back what they had changed.
+
+mod check;
 
 use std::ops::Range;
 
-use rackmem_riscv::space::{PAGE, Permissions};
+use rackmem_riscv::space::Permissions;
 use rackmem_rmc::amt::{Refused, State as Step, Target};
 use serde::{Deserialize, Serialize};
 
 use super::Lending;
 use super::lease::{Counts, Pool};
 use crate::chip::Chip;
+use crate::chip::bridge::Devices;
 use crate::chip::ni::Ni;
-use crate::engine::MOST;
 use crate::exec::ExecError;
 use crate::exec::checkpoint::{Checked, require};
 use crate::exec::pages::{Pages, Plugged};
 use crate::machine::Machine;
+use crate::machine::spec::Placement;
 use crate::window::dma::{DESCRIPTOR_BYTES, Engine};
 
-/// The memory that a node lends and borrows.
+/// Virtual and physical address of a page, and its permissions.
+type Mapped = (u64, u64, Permissions);
+
+/// The memory that a node lends and borrows, and its devices.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
     shape: Shape,
@@ -32,19 +38,29 @@ pub struct State {
     is_refused: bool,
     plugged: Plugged,
     engine: Option<Ring>,
-    /// Virtual and physical addresses, permissions of the pages of lent and borrowed memory that the program sees, but
+    /// The card and the connections of this node.
+    devices: Option<Devices>,
+    /// Physical address of the words that count interrupts of the neighbour's card, once it is open.
+    interrupts: Option<u64>,
+    /// Addresses and bytes of the node's own memory that the process has for devices.
+    mapped: Vec<(u64, u64)>,
+    /// The pages behind the node's own memory that the program sees: of registers and of lent and borrowed memory, but
     /// for those that the operating system gave out as the node's own.
-    pages: Vec<(u64, u64, Permissions)>,
+    pages: Vec<Mapped>,
 }
 
-/// Sizes that decide where memory is: a program cannot go on with others.
+/// Sizes that the program has been told, or that decide where its memory is: it cannot go on with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Shape {
     memory_bytes: u64,
     lent_bytes: u64,
     page_bytes: u64,
-    /// Of the DMA engine's ring.
+    /// Descriptors of the DMA engine's ring.
     descriptors: u64,
+    /// Descriptors of a queue of a connection.
+    entries: u64,
+    /// Bytes of the card's longest frame.
+    mtu: u64,
 }
 
 /// A block of the window.
@@ -68,22 +84,15 @@ struct Ring {
 }
 
 impl Shape {
-    fn of(lending: &Lending, page_bytes: u64) -> Shape {
-        let Lending { window, bytes, descriptors, .. } = *lending;
-        Shape { memory_bytes: window, lent_bytes: bytes, page_bytes, descriptors }
-    }
-
-    /// The setting in which another shape differs first, and what it is there and here.
-    fn differs(&self, other: &Shape, has_engine: bool) -> Option<(&'static str, [u64; 2])> {
-        let both = |of: fn(&Shape) -> u64| [of(self), of(other)];
-        let descriptors = if has_engine { both(|shape| shape.descriptors) } else { [0; 2] };
-        let all = [
-            ("memory.size_bytes", both(|shape| shape.memory_bytes)),
-            ("window.lent_bytes", both(|shape| shape.lent_bytes)),
-            ("system.page_bytes", both(|shape| shape.page_bytes)),
-            ("window.dma_descriptors", descriptors),
-        ];
-        all.into_iter().find(|(_, [then, now])| then != now)
+    fn of(machine: &Machine) -> Shape {
+        Shape {
+            memory_bytes: machine.memory.size_bytes,
+            lent_bytes: machine.window.lent_bytes,
+            page_bytes: machine.system.page_bytes,
+            descriptors: machine.window.dma_descriptors.into(),
+            entries: machine.qpair.queue_entries.into(),
+            mtu: machine.nic.mtu.into(),
+        }
     }
 }
 
@@ -94,47 +103,34 @@ impl Slot {
 }
 
 impl Lending {
-    /// Its state, if memory was lent or borrowed, or the program has asked for such.
-    ///
-    /// # Errors
-    /// The program has opened a device of which checkpoints have nothing.
-    pub fn state(&self, pages: &Pages, chip: &mut Chip) -> Result<Option<State>, String> {
-        if self.interrupts.is_some()
-            || matches!(&chip.ni, Ni::Bridge(bridge) if bridge.pairs.is_open())
-        {
-            return Err("has opened a card or a connection, of which checkpoints have nothing; take the checkpoint \
-                        before"
-                .to_owned());
-        }
-        let Some(amt) = chip.ni.amt() else { return Ok(None) };
-        let active = amt.slots().iter().filter(|slot| slot.state == Step::Active);
-        let slots: Vec<Slot> = active
-            .map(|slot| Slot {
-                base: slot.base,
-                bytes: slot.size_bytes,
-                lender: slot.destination,
-                address: slot.remote_base,
-            })
-            .collect();
-        let engine = self.ring(chip);
-        let is_used = !slots.is_empty()
-            || engine.is_some()
-            || self.is_refused
-            || self.lent_at.is_some()
-            || self.pool.lent_bytes > 0
-            || self.requests.counts != Counts::default();
-        Ok(is_used.then(|| State {
-            shape: Shape::of(self, pages.page_bytes()),
-            slots,
+    /// Its state, if somebody has lent, borrowed or used a device.
+    pub fn state(&self, machine: &Machine, pages: &Pages, chip: &mut Chip) -> Option<State> {
+        let active = chip.ni.amt()?.slots().iter().filter(|slot| slot.state == Step::Active);
+        let slots = active.map(|slot| Slot {
+            base: slot.base,
+            bytes: slot.size_bytes,
+            lender: slot.destination,
+            address: slot.remote_base,
+        });
+        let state = State {
+            shape: Shape::of(machine),
+            slots: slots.collect(),
             whole: self.whole,
             lent_at: self.lent_at,
             pool: self.pool.clone(),
             counts: self.requests.counts,
             is_refused: self.is_refused,
             plugged: pages.plugged.clone(),
-            engine,
+            engine: self.ring(chip),
+            devices: match &chip.ni {
+                Ni::Bridge(bridge) => bridge.devices_state(),
+                _ => None,
+            },
+            interrupts: self.interrupts,
+            mapped: self.mapped.clone(),
             pages: Vec::new(),
-        }))
+        };
+        state.is_used().then_some(state)
     }
 
     fn ring(&self, chip: &Chip) -> Option<Ring> {
@@ -150,25 +146,38 @@ impl Lending {
         self.lent_at = state.lent_at;
         self.pool = state.pool.clone();
         self.requests.counts = state.counts;
-        self.status_at = state.engine.map(|ring| ring.status_at);
         self.is_refused = state.is_refused;
         if self.is_refused {
             self.plug_bytes = 0;
         }
+        self.status_at = state.engine.map(|ring| ring.status_at);
+        self.interrupts = state.interrupts;
+        self.mapped.clone_from(&state.mapped);
     }
 }
 
 impl State {
-    /// Takes the pages of lent and borrowed memory out of those of a program.
-    pub fn take_pages(&mut self, pages: &mut Vec<(u64, u64, Permissions)>) {
-        let own = self.lent().start;
-        let is_own = |phys: u64| phys < own || self.plugged.has(phys);
-        self.pages = pages.extract_if(.., |&mut (_, phys, _)| !is_own(phys)).collect();
+    fn is_used(&self) -> bool {
+        let has_asked = self.counts != Counts::default() || self.lent_at.is_some();
+        let has_devices = self.devices.is_some() || !self.mapped.is_empty();
+        !self.slots.is_empty() || self.pool.lent_bytes > 0 || has_asked || has_devices
+    }
+
+    /// Takes the pages behind the node's own memory out of those of a program.
+    pub fn take_pages(&mut self, pages: &mut Vec<Mapped>) {
+        let end = self.lent().start;
+        let is_behind = |phys: u64| phys >= end && !self.plugged.has(phys);
+        self.pages = pages.extract_if(.., |&mut (_, phys, _)| is_behind(phys)).collect();
     }
 
     /// Those pages.
-    pub fn pages(&self) -> &[(u64, u64, Permissions)] {
+    pub fn pages(&self) -> &[Mapped] {
         &self.pages
+    }
+
+    /// Addresses and bytes of the node's own memory that the process has for devices.
+    pub fn mapped(&self) -> &[(u64, u64)] {
+        &self.mapped
     }
 
     /// The part of the node's own memory that it lends.
@@ -176,19 +185,10 @@ impl State {
         self.shape.memory_bytes - self.shape.lent_bytes..self.shape.memory_bytes
     }
 
-    /// Bytes that a program may have mapped of lent and borrowed memory.
-    pub const fn most_bytes(&self) -> u64 {
-        2 * self.shape.lent_bytes
-    }
-
-    /// Lenders of what it has borrowed.
-    pub fn lenders(&self) -> impl Iterator<Item = u16> {
-        self.slots.iter().map(|slot| slot.lender)
-    }
-
-    /// Virtual address of the page with the engine's status.
-    pub fn status_page(&self) -> Option<u64> {
-        self.engine.map(|ring| ring.status_at)
+    /// The other nodes that it knows.
+    pub fn others(&self) -> impl Iterator<Item = u16> {
+        let pairs = self.devices.iter().filter_map(|devices| devices.pairs.as_ref());
+        self.slots.iter().map(|slot| slot.lender).chain(pairs.flat_map(|pairs| pairs.peers()))
     }
 
     /// Whether the operating system has given out a page of borrowed memory.
@@ -206,111 +206,88 @@ impl State {
         self.shape.descriptors * DESCRIPTOR_BYTES
     }
 
-    /// Checks what was read, of a node whose own memory ends here and has queues in these pages, and that has given
-    /// out all before `next`.
-    pub fn check(&self, (end, next): (u64, u64), is_queue: impl Fn(u64) -> bool) -> Checked {
-        let Shape { memory_bytes, lent_bytes, page_bytes, descriptors } = self.shape;
-        let is_shape = memory_bytes < MOST && lent_bytes <= memory_bytes && descriptors < MOST >> 8;
-        require(is_shape && self.lent().start == end && page_bytes.is_power_of_two(), || {
-            format!("shape: {:?} does not end its own memory at {end:#x}", self.shape)
-        })?;
-        self.check_slots()?;
-        self.pool.check(self.lent()).map_err(|wrong| format!("pool: {wrong}"))?;
-        let is_borrowed = |block: &Range<u64>| {
-            self.slots
-                .iter()
-                .any(|slot| slot.base <= block.start && block.end <= slot.base + slot.bytes)
-        };
-        self.plugged.check(page_bytes, is_borrowed).map_err(|wrong| format!("plugged: {wrong}"))?;
-        for (at, &(address, phys, _)) in self.pages.iter().enumerate() {
-            let is_there = self.lent().contains(&phys)
-                || phys < MOST && is_borrowed(&(phys..phys + PAGE)) && !self.plugged.has(phys);
-            require(phys % PAGE == 0 && is_there, || {
-                format!("pages[{at}]: {address:#x} cannot be at {phys:#x}")
-            })?;
-        }
-        let Some(Ring { at, posted, status, .. }) = self.engine else { return Ok(()) };
-        let is_ring = at % page_bytes == 0 && at < next && self.ring_bytes() <= next - at;
-        require(is_ring && descriptors > 0 && posted < MOST && is_queue(status), || {
-            format!("engine: no ring is at {at:#x}, with its status at {status:#x}")
-        })
-    }
-
-    /// Blocks are apart, in the window, and pages of what lenders lend.
-    fn check_slots(&self) -> Checked {
-        let (lent, memory_bytes) = (self.lent(), self.shape.memory_bytes);
-        for (at, slot) in self.slots.iter().enumerate() {
-            let Slot { base, bytes, address, .. } = *slot;
-            let is_size =
-                bytes > 0 && bytes <= self.shape.lent_bytes && (base | bytes | address) % PAGE == 0;
-            let is_place = (memory_bytes..MOST).contains(&base)
-                && base - memory_bytes <= self.shape.lent_bytes - bytes.min(self.shape.lent_bytes);
-            let is_lent = lent.contains(&address) && bytes <= lent.end - address;
-            let is_apart =
-                |other: &Slot| other.base + other.bytes <= base || base + bytes <= other.base;
-            require(
-                is_size && is_place && is_lent && self.slots[..at].iter().all(is_apart),
-                || format!("slots[{at}]: no such block is borrowed: {slot:x?}"),
-            )?;
-        }
-        Ok(())
-    }
-
-    /// Enters it where the chip and the operating system look for memory; nothing is borrowed yet.
+    /// Enters it where the chip and the operating system look for it; nothing is borrowed yet.
     ///
     /// # Errors
-    /// The machine has its memory elsewhere, or has too few slots.
+    /// The machine has its memory elsewhere, other devices or too few slots.
     pub fn enter(
         &self,
         machine: &Machine,
         pages: &mut Pages,
         chip: &mut Chip,
     ) -> Result<(), ExecError> {
-        self.check_machine(machine, pages).map_err(ExecError::Machine)?;
+        self.check_machine(machine).map_err(ExecError::Machine)?;
         let Some(amt) = chip.ni.amt() else { return Ok(()) };
         for &Slot { base, bytes, lender, address } in &self.slots {
-            match amt.enter(base, bytes, Target { destination: lender, address }) {
-                Ok(_) => {}
-                Err(Refused::NoSlot) => {
-                    return Err(ExecError::Machine(format!(
-                        "extension.amt_slots: the checkpoint has {} blocks of borrowed memory; give the table as many",
-                        self.slots.len()
-                    )));
-                }
-                Err(refused) => {
-                    return Err(ExecError::Checkpoint(format!("memory.lent.slots: {refused}")));
-                }
-            }
+            let entered = amt.enter(base, bytes, Target { destination: lender, address });
+            entered.map_err(|refused| match refused {
+                Refused::NoSlot => ExecError::Machine(format!(
+                    "extension.amt_slots: the checkpoint has {} blocks of borrowed memory; give the table as many",
+                    self.slots.len()
+                )),
+                refused => ExecError::Checkpoint(format!("memory.lent.slots: {refused}")),
+            })?;
         }
         self.slots.iter().for_each(|slot| chip.wires.map.borrow(slot.block()));
         pages.plugged = self.plugged.clone();
-        if let (Some(ring), Ni::Window(window)) = (self.engine, &mut chip.ni) {
-            let max_payload_bytes = machine.window.max_payload_bytes.into();
-            let engine = Engine::new(ring.at, self.shape.descriptors, max_payload_bytes);
-            window.engine = Some(Box::new(engine.after(ring.posted)));
-            window.status_address = ring.status;
+        match &mut chip.ni {
+            Ni::Window(window) => {
+                let Some(ring) = self.engine else { return Ok(()) };
+                let max_payload_bytes = machine.window.max_payload_bytes.into();
+                let engine = Engine::new(ring.at, self.shape.descriptors, max_payload_bytes);
+                window.engine = Some(Box::new(engine.after(ring.posted)));
+                window.status_address = ring.status;
+            }
+            Ni::Bridge(bridge) => {
+                self.devices.iter().for_each(|devices| bridge.restore_devices(devices));
+            }
+            _ => {}
         }
         Ok(())
     }
 
-    /// Refuses a machine that has its memory elsewhere: the setting, and what to do.
-    fn check_machine(&self, machine: &Machine, pages: &Pages) -> Checked {
-        // The number of the node makes no difference here.
-        let Some(lending) = Lending::of(0, 1, machine) else {
-            return Err(
-                "ni.placement: the checkpoint has borrowed memory, of which this machine has none"
-                    .to_owned(),
-            );
+    /// Refuses a machine that has its memory elsewhere or other devices: the setting, and what to do.
+    fn check_machine(&self, machine: &Machine) -> Checked {
+        let placement = machine.ni.placement;
+        let has_engine = self.engine.is_some();
+        let has_devices = self.devices.is_some() || self.interrupts.is_some();
+        let missing = match placement {
+            _ if !placement.has_window() => Some("borrowed memory"),
+            Placement::Bridge if has_engine => Some("a DMA engine"),
+            Placement::Window if has_devices => Some("a card or connections"),
+            _ => None,
         };
-        let now = Shape::of(&lending, pages.page_bytes());
-        if let Some((key, [then, now])) = self.shape.differs(&now, self.engine.is_some()) {
+        if let Some(missing) = missing {
             return Err(format!(
-                "{key}: the program has borrowed memory where it was {then}, and here it is {now}; set it as it was"
+                "ni.placement: the checkpoint has {missing}, which this interface has not"
+            ));
+        }
+        if let Some((key, [then, now])) = self.differs(&Shape::of(machine)) {
+            return Err(format!(
+                "{key}: the program knows it as {then}, and here it is {now}; set it as it was"
             ));
         }
         let is_heap = self.plugged.is_first;
         require(is_heap == machine.window.heap, || {
             format!("window.heap: the checkpoint has it {is_heap}; set it as it was")
         })
+    }
+
+    /// The setting that the program knows and in which another shape differs first, and what it is there and here.
+    fn differs(&self, now: &Shape) -> Option<(&'static str, [u64; 2])> {
+        let Shape { memory_bytes, lent_bytes, page_bytes, descriptors, entries, mtu } = self.shape;
+        let devices = self.devices.as_ref();
+        let has_pairs = devices.is_some_and(|devices| devices.pairs.is_some());
+        let has_card = self.interrupts.is_some();
+        let all = [
+            ("memory.size_bytes", [memory_bytes, now.memory_bytes], true),
+            ("window.lent_bytes", [lent_bytes, now.lent_bytes], true),
+            ("system.page_bytes", [page_bytes, now.page_bytes], true),
+            ("window.dma_descriptors", [descriptors, now.descriptors], self.engine.is_some()),
+            ("qpair.queue_entries", [entries, now.entries], has_pairs),
+            ("nic.mtu", [mtu, now.mtu], has_card),
+        ];
+        let mut known = all.into_iter().filter(|&(.., is_known)| is_known);
+        known.find(|(_, [then, now], _)| then != now).map(|(key, both, _)| (key, both))
     }
 }

@@ -41,11 +41,11 @@ impl Head {
         for (nid, (state, contents)) in nodes.iter().zip(contents).enumerate() {
             let checked = state.check(taken.cycle, contents);
             checked.map_err(|wrong| format!("nodes[{nid}].{wrong}"))?;
-            let mut lenders = state.memory.lent.iter().flat_map(|lent| lent.lenders());
-            let stray = lenders
-                .find(|&lender| usize::from(lender) >= nodes.len() || usize::from(lender) == nid);
+            let mut others = state.memory.lent.iter().flat_map(|lent| lent.others());
+            let stray = others
+                .find(|&other| usize::from(other) >= nodes.len() || usize::from(other) == nid);
             require(stray.is_none(), || {
-                format!("nodes[{nid}].memory.lent.slots: node {stray:?} lends nothing to this one")
+                format!("nodes[{nid}].memory.lent: has to do with node {stray:?}")
             })?;
         }
         let executed = nodes.iter().fold(0, |sum: u64, state| sum.saturating_add(state.executed()));

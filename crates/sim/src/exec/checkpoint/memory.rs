@@ -86,19 +86,17 @@ impl Moved {
 impl Memory {
     /// Of a node whose process has queues of these drivers, and the contents of its pages. Tables of the network
     /// interface are made anew where the program goes on.
-    ///
-    /// # Errors
-    /// As [`Lending::state`].
     pub fn save(
+        machine: &Machine,
         pages: &Pages,
-        device: &Device,
-        lending: Option<&Lending>,
+        (device, lending): (&Device, Option<&Lending>),
         chip: &mut Chip,
-    ) -> Result<(Memory, Vec<u8>), String> {
-        let lent = lending.map_or(Ok(None), |lending| lending.state(pages, chip))?;
+    ) -> (Memory, Vec<u8>) {
+        let lent = lending.and_then(|lending| lending.state(machine, pages, chip));
         let mut lent = lent.map(Box::new);
         let mut queues = device.queue_pages();
-        queues.extend(lent.as_ref().and_then(|lent| lent.status_page()));
+        let mapped = lent.iter().flat_map(|lent| lent.mapped());
+        queues.extend(mapped.flat_map(|&(address, bytes)| pages::pages(address, bytes)));
         let entry =
             |(address, Page { phys, permissions }): (u64, Page)| (address, phys, permissions);
         let of_process = chip.wires.mmu.pages().into_iter().map(entry);
@@ -140,7 +138,7 @@ impl Memory {
             places,
             lent,
         };
-        Ok((memory, contents))
+        (memory, contents)
     }
 
     /// Puts it into the memory of a node that has nothing yet, whose network interfaces have these places.
@@ -219,9 +217,10 @@ impl Memory {
         require(self.segment.is_empty() || fresh.end <= SEGMENT, || {
             format!("memory.segment: begins before the end of memory, {:#x}", fresh.end)
         })?;
-        let is_queue = |phys| self.queues.iter().any(|&(_, at, _)| at == phys);
-        let lent = self.lent.as_ref();
-        let checked = lent.map_or(Ok(()), |lent| lent.check((fresh.end, *next), is_queue));
+        let checked = self.lent.as_ref().map_or(Ok(()), |lent| {
+            let pages = self.queues.iter().map(|&(address, phys, _)| (address, phys));
+            lent.check((fresh.end, *next), pages)
+        });
         checked.map_err(|wrong| format!("memory.lent.{wrong}"))?;
         let checked = self.frames().and_then(|frames| {
             self.rings(&frames)?;

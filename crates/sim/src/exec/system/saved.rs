@@ -51,7 +51,7 @@ impl System {
     /// interface has nothing under way.
     ///
     /// # Errors
-    /// The program has not begun, or has a file that cannot be opened again, or a device of which there is no state.
+    /// The program has not begun, or has a file that cannot be opened again.
     pub fn save(&mut self, chip: &mut Chip) -> Result<(State, Vec<u8>), String> {
         if self.first.is_some() {
             return Err("has not begun".to_owned());
@@ -66,8 +66,8 @@ impl System {
         let cores = cores.collect::<Result<Vec<_>, ()>>();
         let cores = cores.map_err(|()| "has a core that executes with timing")?;
         let device = self.device.state(&self.pages, chip);
-        let (memory, contents) =
-            Memory::save(&self.pages, &self.device, self.lending.as_ref(), chip)?;
+        let drivers = (&self.device, self.lending.as_ref());
+        let (memory, contents) = Memory::save(&self.machine, &self.pages, drivers, chip);
         let has_ended = self.end.is_some();
         let state = State {
             kernel: serde_json::to_value(&self.kernel).map_err(|error| error.to_string())?,

@@ -1,0 +1,117 @@
+//! Checks of lent and borrowed memory and of devices that were read.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use rackmem_riscv::space::{PAGE, TOP};
+
+use super::{Ring, Shape, Slot, State};
+use crate::chip::card::REGISTERS_BYTES;
+use crate::chip::pairs;
+use crate::engine::MOST;
+use crate::exec::checkpoint::{Checked, require};
+use crate::exec::pages;
+
+impl State {
+    /// Bytes that a program may have mapped behind the node's own memory.
+    pub const fn most_bytes(&self) -> u64 {
+        2 * self.shape.lent_bytes + REGISTERS_BYTES + pairs::REGISTERS_BYTES
+    }
+
+    /// Checks what was read, of a node that gives out the memory before `end` and has given out all before `next`, with
+    /// memory for devices in these pages, each with its virtual and its physical address.
+    pub fn check(
+        &self,
+        (end, next): (u64, u64),
+        queues: impl Iterator<Item = (u64, u64)>,
+    ) -> Checked {
+        let Shape { memory_bytes, lent_bytes, page_bytes, descriptors, entries, .. } = self.shape;
+        let is_memory = memory_bytes < MOST && lent_bytes <= memory_bytes;
+        let is_shape = is_memory && descriptors < MOST >> 8 && entries < 1 << 20;
+        let is_page = page_bytes.is_power_of_two() && page_bytes >= PAGE && page_bytes < MOST;
+        require(is_shape && is_page && self.lent().start == end, || {
+            format!("shape: {:x?} has no memory that ends at {end:#x}", self.shape)
+        })?;
+        self.check_slots()?;
+        self.pool.check(self.lent()).map_err(|wrong| format!("pool: {wrong}"))?;
+        let is_borrowed = |block: &Range<u64>| self.is_borrowed(block);
+        self.plugged.check(page_bytes, is_borrowed).map_err(|wrong| format!("plugged.{wrong}"))?;
+        for (at, &(address, phys, _)) in self.pages.iter().enumerate() {
+            require(phys % PAGE == 0 && self.has_behind(phys), || {
+                format!("pages[{at}]: {address:#x} cannot be at {phys:#x}")
+            })?;
+        }
+        let (mapped, queues): (HashSet<u64>, HashSet<u64>) = queues.unzip();
+        for (at, &(address, bytes)) in self.mapped.iter().enumerate() {
+            let is_range = bytes / PAGE <= mapped.len() as u64 && address < TOP;
+            let is_there = is_range && pages::pages(address, bytes).all(|at| mapped.contains(&at));
+            require(is_there, || format!("mapped[{at}]: no device has memory at {address:#x}"))?;
+        }
+        let is_queue = |phys: u64| queues.contains(&phys);
+        self.check_engine(next, is_queue)?;
+        self.check_devices(is_queue)
+    }
+
+    /// Blocks are apart, in the window, and pages of what lenders lend.
+    fn check_slots(&self) -> Checked {
+        let Shape { memory_bytes, lent_bytes, .. } = self.shape;
+        let is_within = |start: u64, bytes: u64, of: &Range<u64>| {
+            of.contains(&start) && bytes > 0 && bytes <= of.end - start
+        };
+        let window = memory_bytes..memory_bytes + lent_bytes;
+        for (at, slot) in self.slots.iter().enumerate() {
+            let Slot { base, bytes, address, .. } = *slot;
+            let is_there = (base | bytes | address) % PAGE == 0
+                && is_within(base, bytes, &window)
+                && is_within(address, bytes, &self.lent());
+            let is_apart = |other: &Slot| other.block().end <= base || base + bytes <= other.base;
+            require(is_there && self.slots[..at].iter().all(is_apart), || {
+                format!("slots[{at}]: no such block is borrowed: {slot:x?}")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn is_borrowed(&self, block: &Range<u64>) -> bool {
+        let mut blocks = self.slots.iter().map(Slot::block);
+        blocks.any(|borrowed| borrowed.start <= block.start && block.end <= borrowed.end)
+    }
+
+    /// Whether programs may see a page behind the node's own memory.
+    fn has_behind(&self, phys: u64) -> bool {
+        let Shape { memory_bytes, lent_bytes, .. } = self.shape;
+        let card = memory_bytes + lent_bytes;
+        let pairs = card + REGISTERS_BYTES + memory_bytes;
+        let is_register = (card..card + REGISTERS_BYTES).contains(&phys)
+            && self.interrupts.is_some()
+            || (pairs..pairs + pairs::REGISTERS_BYTES).contains(&phys)
+                && self.devices.as_ref().is_some_and(|devices| devices.pairs.is_some());
+        let is_borrowed = phys < MOST && self.is_borrowed(&(phys..phys + PAGE));
+        is_register || self.lent().contains(&phys) || is_borrowed && !self.plugged.has(phys)
+    }
+
+    fn check_engine(&self, next: u64, is_queue: impl Fn(u64) -> bool) -> Checked {
+        let Some(Ring { at, posted, status, .. }) = self.engine else { return Ok(()) };
+        let is_ring = at % self.shape.page_bytes == 0 && at < next;
+        let is_ring = is_ring && (1..=next - at).contains(&self.ring_bytes());
+        require(is_ring && posted < MOST && is_queue(status), || {
+            format!("engine: no ring is at {at:#x}, with its status at {status:#x}")
+        })
+    }
+
+    fn check_devices(&self, is_queue: impl Fn(u64) -> bool) -> Checked {
+        require(self.interrupts.is_none_or(&is_queue), || {
+            format!("interrupts: no page of devices is at {:#x?}", self.interrupts)
+        })?;
+        let Some(devices) = &self.devices else { return Ok(()) };
+        let nic = devices.card.as_ref().map(|card| &card.nic);
+        require(nic.is_none_or(|nic| !nic.is_out_of_bounds()), || {
+            format!("devices.card.nic: no card has counted so far: {nic:?}")
+        })?;
+        let Some(pairs) = &devices.pairs else { return Ok(()) };
+        match pairs.wrong(self.shape.entries, is_queue) {
+            None => Ok(()),
+            Some(number) => Err(format!("devices.pairs[{number}]: no such connection is open")),
+        }
+    }
+}
