@@ -17,6 +17,8 @@ pub struct Page {
     /// Physical address of its first byte.
     pub phys: u64,
     pub permissions: Permissions,
+    /// A device or another node has it, too: it stays as it is when the program gives it back.
+    pub is_shared: bool,
 }
 
 /// Pages by number.
@@ -29,7 +31,8 @@ pub struct Mmu {
     code: Code,
 }
 
-const NOT_CACHED: (u64, Page) = (u64::MAX, Page { phys: 0, permissions: Permissions::NONE });
+const NOT_CACHED: (u64, Page) =
+    (u64::MAX, Page { phys: 0, permissions: Permissions::NONE, is_shared: false });
 
 impl Default for Mmu {
     fn default() -> Self {
@@ -131,7 +134,8 @@ impl Fetch for Text<'_> {
 mod tests {
     use super::*;
 
-    const DATA: Page = Page { phys: 0x3000, permissions: Permissions::READ_WRITE };
+    const DATA: Page =
+        Page { phys: 0x3000, permissions: Permissions::READ_WRITE, is_shared: false };
 
     #[test]
     fn pages_are_found_until_they_are_taken_away() {

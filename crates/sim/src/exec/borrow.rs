@@ -81,8 +81,6 @@ pub struct Lending {
     max_payload_bytes: u64,
     /// Its address of the engine's status.
     status_at: Option<u64>,
-    /// Addresses and bytes of the node's own memory that the process has for devices.
-    mapped: Vec<(u64, u64)>,
     /// Physical addresses of the registers of the neighbour's card, and of all that the card reaches, for it.
     card: Option<(u64, u64)>,
     /// Physical address of the words that count its interrupts, once it is open.
@@ -113,7 +111,6 @@ impl Lending {
             },
             max_payload_bytes: machine.window.max_payload_bytes.into(),
             status_at: None,
-            mapped: Vec::new(),
             card: (machine.ni.placement == Placement::Bridge).then(|| {
                 let registers = device_base(machine);
                 (registers, registers + REGISTERS_BYTES)
@@ -351,7 +348,7 @@ impl Lending {
                 let engine = Engine::new(ring, self.descriptors, self.max_payload_bytes);
                 window.engine = Some(Box::new(engine));
                 window.status_address = status;
-                self.map_own(status, PAGE, kernel, user.chip)?
+                map(status, PAGE, kernel, user.chip)?
             }
         };
         self.status_at = Some(status_at);
@@ -377,8 +374,8 @@ impl Lending {
         let counts = user.pages.driver.allocate(page_bytes, page_bytes);
         let memory = user.pages.driver.allocate(bytes, page_bytes);
         let registers_at = map(registers, REGISTERS_BYTES, kernel, user.chip)?;
-        let memory_at = self.map_own(memory, bytes, kernel, user.chip)?;
-        let counts_at = self.map_own(counts, PAGE, kernel, user.chip)?;
+        let memory_at = map(memory, bytes, kernel, user.chip)?;
+        let counts_at = map(counts, PAGE, kernel, user.chip)?;
         self.interrupts = Some(counts);
         let words =
             [registers_at, memory_at, bytes, reached + memory, counts_at, self.lender.into()];
@@ -386,7 +383,7 @@ impl Lending {
     }
 
     /// Opens a connection with one of another node, for buffers in a region of the process: its registers and rings.
-    fn open_pair(&mut self, args: [u64; 4], kernel: &mut Kernel, user: &mut User<'_>) -> Result {
+    fn open_pair(&self, args: [u64; 4], kernel: &mut Kernel, user: &mut User<'_>) -> Result {
         let [peer, region, bytes, out] = args;
         let (_, reached) = self.card.ok_or(ENODEV)?;
         let registers = reached + self.window;
@@ -415,17 +412,10 @@ impl Lending {
         let number = bridge.pairs.open(peer, (region, bytes), rings).ok_or(ENOSPC)?;
         let registers = registers + u64::from(number) * PAGE;
         let registers_at = map(registers, PAGE, kernel, user.chip)?;
-        let at = self.map_own(sends, 4 * ring_bytes, kernel, user.chip)?;
+        let at = map(sends, 4 * ring_bytes, kernel, user.chip)?;
         let words =
             [registers_at, at, at + ring_bytes, at + 2 * ring_bytes, entries, number.into()];
         put(user, out, &words)
-    }
-
-    /// Maps memory that a device shares with the process.
-    fn map_own(&mut self, phys: u64, bytes: u64, kernel: &mut Kernel, chip: &mut Chip) -> Result {
-        let address = map(phys, bytes, kernel, chip)?;
-        self.mapped.push((address, bytes));
-        Ok(address)
     }
 
     /// A line of the card has been asserted: its word counts that.

@@ -53,13 +53,6 @@ struct Mapped {
     bytes: u64,
 }
 
-impl Queues {
-    /// Virtual addresses of the pages of its rings, and their bytes up to the end of each ring.
-    pub fn ranges(&self) -> [(u64, u64); 2] {
-        self.mapped.map(|Mapped { address, bytes, .. }| (address, bytes))
-    }
-}
-
 /// Addresses that were reserved for queues of queue pairs that are gone, for queues of others. A range of addresses
 /// begins at a page of the node and has no other page of it in part.
 #[derive(Clone, Debug, Default)]

@@ -140,7 +140,8 @@ impl Pages {
                 self.missing_bytes = if is_enough { address + length - at } else { u64::MAX };
                 return;
             };
-            let page = Page { phys: phys + at % self.page_bytes, permissions };
+            let phys = phys + at % self.page_bytes;
+            let page = Page { phys, permissions, is_shared: false };
             self.set(chip, at, Some(page));
         }
     }
@@ -149,7 +150,7 @@ impl Pages {
     /// physical page `phys` on.
     pub fn map_physical(chip: &mut Chip, address: u64, phys: u64, bytes: u64, to: Permissions) {
         for part in pages(0, bytes) {
-            let page = Page { phys: phys + part, permissions: to };
+            let page = Page { phys: phys + part, permissions: to, is_shared: true };
             chip.wires.mmu.set(address + part, Some(page));
         }
     }
@@ -161,10 +162,12 @@ impl Pages {
         is_left.then(|| self.driver.allocate(PAGE, PAGE))
     }
 
-    /// Takes such memory out of the address space.
+    /// Takes such memory out of the address space, if the program has not done so.
     pub fn unmap_physical(chip: &mut Chip, address: u64, bytes: u64) {
         for at in pages(address, bytes) {
-            chip.wires.mmu.set(at, None);
+            if chip.wires.mmu.page(at).is_some_and(|page| page.is_shared) {
+                chip.wires.mmu.set(at, None);
+            }
         }
     }
 
@@ -172,7 +175,9 @@ impl Pages {
     pub fn unmap(&mut self, chip: &mut Chip, address: u64, length: u64) {
         for at in pages(address, length) {
             let Some(page) = chip.wires.mmu.page(at) else { continue };
-            clear(chip, page.phys..page.phys + PAGE);
+            if !page.is_shared {
+                clear(chip, page.phys..page.phys + PAGE);
+            }
             self.set(chip, at, None);
         }
     }
@@ -195,17 +200,11 @@ impl Pages {
     /// Makes mapped pages read as zeros.
     pub fn discard(&mut self, chip: &mut Chip, address: u64, length: u64) {
         for at in pages(address, length) {
-            if let Some(page) = chip.wires.mmu.page(at) {
+            if let Some(page) = chip.wires.mmu.page(at).filter(|page| !page.is_shared) {
                 self.code_changed |= page.permissions.execute;
                 clear(chip, page.phys..page.phys + PAGE);
             }
         }
-    }
-
-    /// Whether a physical address is of memory that [`Pages::map`] hands out. Queues and segments of interfaces in
-    /// tiles have places of their own.
-    pub fn has(&self, phys: u64) -> bool {
-        self.fresh.contains(&phys) || self.plugged.has(phys)
     }
 
     /// The physical page for an address, of which another part may be mapped already.
@@ -243,7 +242,7 @@ impl Pages {
         let old = chip.wires.mmu.page(address);
         let executes = |page: Option<Page>| page.is_some_and(|page| page.permissions.execute);
         self.code_changed |= executes(old) || executes(page);
-        if old.or(page).is_some_and(|page| !self.has(page.phys)) {
+        if old.or(page).is_some_and(|page| page.is_shared) {
             return chip.wires.mmu.set(address, page);
         }
         let start = address / self.page_bytes * self.page_bytes;
@@ -305,7 +304,7 @@ impl Pages {
     fn parts(&self, chip: &Chip, start: u64) -> impl Iterator<Item = (u64, Page)> {
         let parts = (0..self.page_bytes).step_by(PAGE as usize);
         let mapped = parts.filter_map(move |part| Some((part, chip.wires.mmu.page(start + part)?)));
-        mapped.filter(|(_, page)| self.has(page.phys))
+        mapped.filter(|(_, page)| !page.is_shared)
     }
 
     /// The RMC's translation of a page of the node: its address and rights.

@@ -71,7 +71,7 @@ fn once(test: &Test, machine: &Machine, seed: u64) -> Result<Outcome, Unfinished
 
 /// Maps a page where it is in memory.
 fn map(chip: &mut Chip, address: u64, permissions: Permissions) {
-    chip.wires.mmu.set(address, Some(Page { phys: address, permissions }));
+    chip.wires.mmu.set(address, Some(Page { phys: address, permissions, is_shared: false }));
 }
 
 /// Reads of some locations.

@@ -42,8 +42,6 @@ pub struct State {
     devices: Option<Devices>,
     /// Physical address of the words that count interrupts of the neighbour's card, once it is open.
     interrupts: Option<u64>,
-    /// Addresses and bytes of the node's own memory that the process has for devices.
-    mapped: Vec<(u64, u64)>,
     /// The pages behind the node's own memory that the program sees: of registers and of lent and borrowed memory, but
     /// for those that the operating system gave out as the node's own.
     pages: Vec<Mapped>,
@@ -127,7 +125,6 @@ impl Lending {
                 _ => None,
             },
             interrupts: self.interrupts,
-            mapped: self.mapped.clone(),
             pages: Vec::new(),
         };
         state.is_used().then_some(state)
@@ -152,32 +149,25 @@ impl Lending {
         }
         self.status_at = state.engine.map(|ring| ring.status_at);
         self.interrupts = state.interrupts;
-        self.mapped.clone_from(&state.mapped);
     }
 }
 
 impl State {
     fn is_used(&self) -> bool {
         let has_asked = self.counts != Counts::default() || self.lent_at.is_some();
-        let has_devices = self.devices.is_some() || !self.mapped.is_empty();
+        let has_devices = self.devices.is_some() || self.interrupts.is_some();
+        let has_devices = has_devices || self.engine.is_some();
         !self.slots.is_empty() || self.pool.lent_bytes > 0 || has_asked || has_devices
     }
 
-    /// Takes the pages behind the node's own memory out of those of a program.
-    pub fn take_pages(&mut self, pages: &mut Vec<Mapped>) {
-        let end = self.lent().start;
-        let is_behind = |phys: u64| phys >= end && !self.plugged.has(phys);
-        self.pages = pages.extract_if(.., |&mut (_, phys, _)| is_behind(phys)).collect();
+    /// With these pages behind the node's own memory.
+    pub fn with_pages(self, pages: Vec<Mapped>) -> State {
+        State { pages, ..self }
     }
 
     /// Those pages.
     pub fn pages(&self) -> &[Mapped] {
         &self.pages
-    }
-
-    /// Addresses and bytes of the node's own memory that the process has for devices.
-    pub fn mapped(&self) -> &[(u64, u64)] {
-        &self.mapped
     }
 
     /// The part of the node's own memory that it lends.

@@ -19,7 +19,7 @@ use crate::engine::MOST;
 use crate::exec::ExecError;
 use crate::exec::borrow::{Lending, saved};
 use crate::exec::controller::Spare;
-use crate::exec::device::{Device, Fixed};
+use crate::exec::device::Fixed;
 use crate::exec::pages::{self, Pages, SEGMENT};
 use crate::machine::Machine;
 use crate::sonuma::driver::Rings;
@@ -84,31 +84,28 @@ impl Moved {
 }
 
 impl Memory {
-    /// Of a node whose process has queues of these drivers, and the contents of its pages. Tables of the network
+    /// Of a node with these addresses for queues, and the contents of its pages. Tables of the network
     /// interface are made anew where the program goes on.
     pub fn save(
         machine: &Machine,
         pages: &Pages,
-        (device, lending): (&Device, Option<&Lending>),
+        (spare, lending): (&Spare, Option<&Lending>),
         chip: &mut Chip,
     ) -> (Memory, Vec<u8>) {
         let lent = lending.and_then(|lending| lending.state(machine, pages, chip));
-        let mut lent = lent.map(Box::new);
-        let mut queues = device.queue_pages();
-        let mapped = lent.iter().flat_map(|lent| lent.mapped());
-        queues.extend(mapped.flat_map(|&(address, bytes)| pages::pages(address, bytes)));
+        let (shared, of_process) =
+            chip.wires.mmu.pages().into_iter().partition::<Vec<_>, _>(|(_, page)| page.is_shared);
         let entry =
-            |(address, Page { phys, permissions }): (u64, Page)| (address, phys, permissions);
-        let of_process = chip.wires.mmu.pages().into_iter().map(entry);
-        let (queues, of_process) =
-            of_process.partition::<Vec<_>, _>(|(address, ..)| queues.contains(address));
-        let mut of_process = of_process;
-        if let Some(lent) = &mut lent {
-            lent.take_pages(&mut of_process);
-        }
-        let (segment, of_process) = of_process
+            |(address, Page { phys, permissions, .. }): (u64, Page)| (address, phys, permissions);
+        let of_process: Vec<_> = of_process.into_iter().map(entry).collect();
+        let (queues, behind) = shared
             .into_iter()
-            .partition::<Vec<_>, _>(|&(_, phys, _)| phys >= SEGMENT && !pages.has(phys));
+            .map(entry)
+            .partition::<Vec<_>, _>(|&(_, phys, _)| phys < pages.fresh.end);
+        let (segment, lent) = match lent {
+            None => (behind, None),
+            Some(lent) => (Vec::new(), Some(Box::new(lent.with_pages(behind)))),
+        };
         let tables = pages.tables(chip);
         let frame = |phys: u64| phys / pages.page_bytes() * pages.page_bytes();
         let own = of_process.iter().map(|&(_, phys, _)| frame(phys)).chain(tables);
@@ -134,7 +131,7 @@ impl Memory {
             queues,
             segment,
             unused: pages.driver.unused().to_vec(),
-            spare: device.spare.ranges().to_vec(),
+            spare: spare.ranges().to_vec(),
             places,
             lent,
         };
@@ -218,8 +215,8 @@ impl Memory {
             format!("memory.segment: begins before the end of memory, {:#x}", fresh.end)
         })?;
         let checked = self.lent.as_ref().map_or(Ok(()), |lent| {
-            let pages = self.queues.iter().map(|&(address, phys, _)| (address, phys));
-            lent.check((fresh.end, *next), pages)
+            let queues = self.queues.iter().map(|&(_, phys, _)| phys);
+            lent.check((fresh.end, *next), queues)
         });
         checked.map_err(|wrong| format!("memory.lent.{wrong}"))?;
         let checked = self.frames().and_then(|frames| {
@@ -366,7 +363,8 @@ impl Memory {
         let frames = self.frames()?;
         let rings = self.rings(&frames)?;
         for &(address, phys, permissions) in &self.pages {
-            chip.wires.mmu.set(address, Some(Page { phys, permissions }));
+            let page = Page { phys, permissions, is_shared: false };
+            chip.wires.mmu.set(address, Some(page));
         }
         pages.driver.restore(self.next, &self.unused, &self.for_lists);
         pages.free.clone_from(&self.free);

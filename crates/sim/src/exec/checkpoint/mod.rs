@@ -123,6 +123,8 @@ impl Checkpoint {
         program: &[u8],
         contents: Vec<Vec<u8>>,
     ) -> Result<Checkpoint, ExecError> {
+        // A program may have taken away what it needs to go on.
+        head.check(&contents).map_err(ExecError::Checkpoint)?;
         let text = serde_json::to_string(&head);
         let text = text.map_err(|error| ExecError::Checkpoint(error.to_string()))?;
         Ok(Checkpoint { head, text, program: program.to_vec(), contents })

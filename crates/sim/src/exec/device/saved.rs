@@ -1,7 +1,7 @@
 //! Checkpoints of the driver and of a network interface that is at rest: contexts, queue pairs with their positions,
 //! and what the driver knows of other nodes. Contents of queues and segments are in memory.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use rackmem_abi::{CQ_ENTRY_BYTES, Status, WQ_ENTRY_BYTES};
 use rackmem_riscv::space::{PAGE, TOP};
@@ -237,15 +237,6 @@ impl Device {
         self.joined[ctx_id] = context.segment;
         self.peers[ctx_id] = context.peers;
         Ok(())
-    }
-
-    /// Pages of queues, which the process has and its address space in the RMC has not.
-    pub fn queue_pages(&self) -> HashSet<u64> {
-        let queues = self.queue_pairs.values();
-        queues
-            .flat_map(|(_, queues)| queues.ranges())
-            .flat_map(|(at, bytes)| pages(at, bytes))
-            .collect()
     }
 }
 
