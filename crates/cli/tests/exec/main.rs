@@ -1,6 +1,7 @@
 //! `rackmem cc` and `rackmem sim exec` as their user sees them.
 
 mod dynamic;
+mod given_back;
 mod outputs;
 mod several;
 mod shared_folder;
