@@ -175,10 +175,11 @@ impl State {
         self.shape.memory_bytes - self.shape.lent_bytes..self.shape.memory_bytes
     }
 
-    /// The other nodes that it knows.
-    pub fn others(&self) -> impl Iterator<Item = u16> {
+    /// The other nodes that it knows, each with the field.
+    pub fn others(&self) -> impl Iterator<Item = (&'static str, u16)> {
         let pairs = self.devices.iter().filter_map(|devices| devices.pairs.as_ref());
-        self.slots.iter().map(|slot| slot.lender).chain(pairs.flat_map(|pairs| pairs.peers()))
+        let lenders = self.slots.iter().map(|slot| ("slots", slot.lender));
+        lenders.chain(pairs.flat_map(|pairs| pairs.peers()).map(|peer| ("devices.pairs", peer)))
     }
 
     /// Whether the operating system has given out a page of borrowed memory.

@@ -42,11 +42,12 @@ impl Head {
             let checked = state.check(taken.cycle, contents);
             checked.map_err(|wrong| format!("nodes[{nid}].{wrong}"))?;
             let mut others = state.memory.lent.iter().flat_map(|lent| lent.others());
-            let stray = others
-                .find(|&other| usize::from(other) >= nodes.len() || usize::from(other) == nid);
-            require(stray.is_none(), || {
-                format!("nodes[{nid}].memory.lent: has to do with node {stray:?}")
-            })?;
+            let is_other = |node: u16| usize::from(node) < nodes.len() && usize::from(node) != nid;
+            if let Some((field, node)) = others.find(|&(_, node)| !is_other(node)) {
+                return Err(format!(
+                    "nodes[{nid}].memory.lent.{field}: node {node} is no other one"
+                ));
+            }
         }
         let executed = nodes.iter().fold(0, |sum: u64, state| sum.saturating_add(state.executed()));
         require(executed == taken.instructions, || {

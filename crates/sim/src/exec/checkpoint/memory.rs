@@ -84,8 +84,8 @@ impl Moved {
 }
 
 impl Memory {
-    /// Of a node with these addresses for queues, and the contents of its pages. Tables of the network
-    /// interface are made anew where the program goes on.
+    /// Of a node with these addresses for queues, and the contents of its pages. Tables of the network interface are
+    /// made anew where the program goes on.
     pub fn save(
         machine: &Machine,
         pages: &Pages,
@@ -149,8 +149,14 @@ impl Memory {
         pages: &mut Pages,
         chip: &mut Chip,
     ) -> Result<Places, ExecError> {
-        if let Some(lent) = &self.lent {
-            lent.enter(machine, pages, chip)?;
+        match &self.lent {
+            Some(lent) => lent.enter(machine, pages, chip)?,
+            None if machine.ni.placement.has_window() && machine.window.heap => {
+                let why =
+                    "window.heap: the heap of the checkpoint is not borrowed; set it to false";
+                return Err(ExecError::Machine(why.to_owned()));
+            }
+            None => {}
         }
         let is_same = (&pages.fresh, pages.page_bytes()) == (&self.fresh, self.page_bytes);
         if is_same && self.suits(fixed) {
@@ -215,8 +221,8 @@ impl Memory {
             format!("memory.segment: begins before the end of memory, {:#x}", fresh.end)
         })?;
         let checked = self.lent.as_ref().map_or(Ok(()), |lent| {
-            let queues = self.queues.iter().map(|&(_, phys, _)| phys);
-            lent.check((fresh.end, *next), queues)
+            let queues = self.queues.iter().map(|&(address, phys, _)| (address, phys));
+            lent.check((fresh, *next), *page_bytes, queues)
         });
         checked.map_err(|wrong| format!("memory.lent.{wrong}"))?;
         let checked = self.frames().and_then(|frames| {

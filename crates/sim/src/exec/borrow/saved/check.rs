@@ -10,6 +10,10 @@ use crate::chip::card::REGISTERS_BYTES;
 use crate::chip::pairs;
 use crate::engine::MOST;
 use crate::exec::checkpoint::{Checked, require};
+use crate::machine::MAX_DESCRIPTORS;
+
+/// Entries of a queue of a connection, at most: machines have some hundred.
+const MOST_ENTRIES: u64 = 1 << 20;
 
 impl State {
     /// Bytes that a program may have mapped behind the node's own memory.
@@ -17,16 +21,23 @@ impl State {
         2 * self.shape.lent_bytes + REGISTERS_BYTES + pairs::REGISTERS_BYTES
     }
 
-    /// Checks what was read, of a node that gives out the memory before `end` and has given out all before `next`, with
-    /// memory for devices in these pages.
-    pub fn check(&self, (end, next): (u64, u64), queues: impl Iterator<Item = u64>) -> Checked {
-        let Shape { memory_bytes, lent_bytes, page_bytes, descriptors, entries, .. } = self.shape;
+    /// Checks what was read, of a node with pages of so many bytes that had the memory of `own` to give out and has
+    /// given out what is before `next`, with memory for devices in the pages `queues`: their virtual and physical addresses.
+    pub fn check(
+        &self,
+        (own, next): (&Range<u64>, u64),
+        page_bytes: u64,
+        queues: impl Iterator<Item = (u64, u64)>,
+    ) -> Checked {
+        let Shape { memory_bytes, lent_bytes, descriptors, entries, .. } = self.shape;
         let is_memory = memory_bytes < MOST && lent_bytes <= memory_bytes;
-        let is_shape = is_memory && descriptors < MOST >> 8 && entries < 1 << 20;
-        let is_page = page_bytes.is_power_of_two() && page_bytes >= PAGE && page_bytes < MOST;
-        require(is_shape && is_page && self.lent().start == end, || {
-            format!("shape: {:x?} has no memory that ends at {end:#x}", self.shape)
+        let is_shape =
+            is_memory && descriptors <= MAX_DESCRIPTORS.into() && entries <= MOST_ENTRIES;
+        let is_own = is_shape && self.lent().start == own.end;
+        require(is_own && self.shape.page_bytes == page_bytes, || {
+            format!("shape: {:x?} has no memory that ends at {:#x}", self.shape, own.end)
         })?;
+        self.counts.check().map_err(|wrong| format!("counts.{wrong}"))?;
         self.check_slots()?;
         self.pool.check(self.lent()).map_err(|wrong| format!("pool: {wrong}"))?;
         let is_borrowed = |block: &Range<u64>| self.is_borrowed(block);
@@ -36,10 +47,10 @@ impl State {
                 format!("pages[{at}]: {address:#x} cannot be at {phys:#x}")
             })?;
         }
-        let queues: HashSet<u64> = queues.collect();
-        let is_queue = |phys: u64| queues.contains(&phys);
-        self.check_engine(next, is_queue)?;
-        self.check_devices(is_queue)
+        let queues: Vec<(u64, u64)> = queues.collect();
+        self.check_engine(own.start..next, |ring| queues.contains(&(ring.status_at, ring.status)))?;
+        let queues: HashSet<u64> = queues.into_iter().map(|(_, phys)| phys).collect();
+        self.check_devices(|phys| queues.contains(&phys))
     }
 
     /// Blocks are apart, in the window, and pages of what lenders lend.
@@ -80,11 +91,11 @@ impl State {
         is_register || self.lent().contains(&phys) || is_borrowed && !self.plugged.has(phys)
     }
 
-    fn check_engine(&self, next: u64, is_queue: impl Fn(u64) -> bool) -> Checked {
-        let Some(Ring { at, posted, status, .. }) = self.engine else { return Ok(()) };
-        let is_ring = at % self.shape.page_bytes == 0 && at < next;
-        let is_ring = is_ring && (1..=next - at).contains(&self.ring_bytes());
-        require(is_ring && posted < MOST && is_queue(status), || {
+    fn check_engine(&self, given: Range<u64>, has_status: impl Fn(Ring) -> bool) -> Checked {
+        let Some(ring @ Ring { at, posted, status, .. }) = self.engine else { return Ok(()) };
+        let is_ring = at % self.shape.page_bytes == 0 && given.contains(&at);
+        let is_ring = is_ring && (1..=given.end - at).contains(&self.ring_bytes());
+        require(is_ring && posted < MOST && has_status(ring), || {
             format!("engine: no ring is at {at:#x}, with its status at {status:#x}")
         })
     }
