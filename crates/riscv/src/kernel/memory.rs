@@ -461,7 +461,11 @@ impl Memory {
             self.extend((to, to + length), Permissions::NONE, context)?;
         } else {
             self.extend((to, to + length), Permissions::READ_WRITE, context)?;
-            self.copy(start, to, end - start, context)?;
+            // Not even the operating system reads all memory: another node's stays where it is.
+            if let Err(errno) = self.copy(start, to, end - start, context) {
+                self.clear(to, to + length, context)?;
+                return Err(errno);
+            }
             self.protect(to, length, permissions, context)?;
         }
         for (from, until, permissions) in beyond {

@@ -517,11 +517,12 @@ impl Interface for Bridge {
         let accesses = self.orq.len()
             + self.unanswered.len()
             + self.inbound.under_way()
-            + self.pairs.under_way()
             + self.rdma.under_way()
             + self.at_devices();
-        let text = format!("bridge: {accesses} accesses");
-        (accesses > 0).then_some(text).into_iter().collect()
+        let messages = self.pairs.under_way();
+        let both = [(accesses, "accesses"), (messages, "messages, as without a buffer for them")];
+        let both = both.into_iter().filter(|&(count, _)| count > 0);
+        both.map(|(count, what)| format!("bridge: {count} {what}")).collect()
     }
 
     fn write_stats(&self, _tiles: &[Tile], _wires: &Wires, stats: &mut Figures) {

@@ -137,6 +137,11 @@ pub struct State {
 }
 
 impl State {
+    /// Whether no card has counted so far.
+    pub fn is_out_of_bounds(&self) -> bool {
+        self.nic.is_out_of_bounds() || self.dropped >= 1 << 40
+    }
+
     /// Whether a driver has programmed it.
     pub fn is_used(&self) -> bool {
         *self != State { entries: 1, ..State::default() }

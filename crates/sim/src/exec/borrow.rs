@@ -15,6 +15,7 @@ use std::ops::Range;
 use rackmem_riscv::kernel::Kernel;
 use rackmem_riscv::space::{PAGE, Permissions};
 use rackmem_rmc::amt::{Refused, Target};
+use serde::{Deserialize, Serialize};
 
 use self::lease::{Counts, Lease, Message, Outcome, Pool, Purpose, Requests, Waiting};
 use super::device::{Answer, EFAULT, EINVAL, ENODEV, ENOMEM, ENOSPC, ENOSYS, ENXIO, Result, put};
@@ -83,8 +84,18 @@ pub struct Lending {
     status_at: Option<u64>,
     /// Physical addresses of the registers of the neighbour's card, and of all that the card reaches, for it.
     card: Option<(u64, u64)>,
-    /// Physical address of the words that count its interrupts, once it is open.
-    interrupts: Option<u64>,
+    /// Memory for it, once it is open.
+    card_memory: Option<CardMemory>,
+}
+
+/// Physical addresses of memory for a card.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct CardMemory {
+    /// Words that count its interrupts.
+    interrupts: u64,
+    /// Rings and buffers, and their bytes.
+    memory: u64,
+    bytes: u64,
 }
 
 impl Lending {
@@ -115,7 +126,7 @@ impl Lending {
                 let registers = device_base(machine);
                 (registers, registers + REGISTERS_BYTES)
             }),
-            interrupts: None,
+            card_memory: None,
         })
     }
 
@@ -360,7 +371,7 @@ impl Lending {
     fn open_card(&mut self, args: [u64; 4], kernel: &mut Kernel, user: &mut User<'_>) -> Result {
         let [bytes, out, ..] = args;
         let (registers, reached) = self.card.ok_or(ENODEV)?;
-        if self.interrupts.is_some() {
+        if self.card_memory.is_some() {
             return Err(EBUSY);
         }
         if bytes == 0 {
@@ -376,7 +387,7 @@ impl Lending {
         let registers_at = map(registers, REGISTERS_BYTES, kernel, user.chip)?;
         let memory_at = map(memory, bytes, kernel, user.chip)?;
         let counts_at = map(counts, PAGE, kernel, user.chip)?;
-        self.interrupts = Some(counts);
+        self.card_memory = Some(CardMemory { interrupts: counts, memory, bytes });
         let words =
             [registers_at, memory_at, bytes, reached + memory, counts_at, self.lender.into()];
         put(user, out, &words)
@@ -420,8 +431,8 @@ impl Lending {
 
     /// A line of the card has been asserted: its word counts that.
     pub fn interrupted(&self, line: u8, chip: &mut Chip) {
-        let Some(counts) = self.interrupts else { return };
-        let address = counts + u64::from(line) * 8;
+        let Some(card) = self.card_memory else { return };
+        let address = card.interrupts + u64::from(line) * 8;
         let Some(image) = &mut chip.wires.image else { return };
         let count = image.read(address);
         image.write(address, count + 1);

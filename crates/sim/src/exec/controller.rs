@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ExecError;
 use super::device::{ENODEV, ENOMEM, ENOSPC, Result};
-use super::pages::{Pages, SEGMENT, User, clear, image};
+use super::pages::{self, Pages, SEGMENT, User, clear, image};
 use crate::block::BLOCK_BYTES;
 use crate::chip::Chip;
 use crate::chip::front::CONTEXT;
@@ -69,7 +69,14 @@ impl Spare {
         Spare(ranges.iter().filter(|&(address, _)| address % page_bytes == 0).copied().collect())
     }
 
-    fn take(&mut self, bytes: u64) -> Option<u64> {
+    /// Drops those that the program has given back and has pages in now.
+    pub fn drop_used(&mut self, chip: &Chip) {
+        let is_used = |page| chip.wires.mmu.page(page).is_some();
+        self.0.retain(|&(address, bytes)| !pages::pages(address, bytes).any(is_used));
+    }
+
+    fn take(&mut self, bytes: u64, chip: &Chip) -> Option<u64> {
+        self.drop_used(chip);
         let bytes = bytes.next_multiple_of(PAGE);
         let at = self.0.iter().position(|&(_, spare)| spare == bytes)?;
         Some(self.0.swap_remove(at).0)
@@ -150,7 +157,8 @@ pub fn attach(
         clear(user.chip, phys..phys + bytes);
         let (phys, bytes) = (phys - within, within + bytes);
         // A page of the node for itself: the RMC cannot translate one that is a queue in part.
-        let reserved = spare.take(bytes).map_or_else(|| reserve(bytes, kernel, user.pages), Ok);
+        let reserved = spare.take(bytes, user.chip);
+        let reserved = reserved.map_or_else(|| reserve(bytes, kernel, user.pages), Ok);
         let address = reserved.inspect_err(|_| detach(ctx_id, &queues, spare, user))?;
         Pages::map_physical(user.chip, address, phys, bytes, Permissions::READ_WRITE);
         queues.mapped[queue] = Mapped { address, phys, bytes };

@@ -241,23 +241,32 @@ impl Session {
             if self.go(Until { cycle, ..Until::default() }, options) && self.is_at_rest() {
                 return Ok(());
             }
-            if self.has_only_steps() {
-                self.is_over &= self.rack.nodes.iter().any(|node| node.next_cycle().is_some());
-                if !self.is_over {
-                    self.cut_short = None;
-                    self.set_pace(Pace::Fast);
-                }
-                return Err(ExecError::Checkpoint(
-                    "operations of network interfaces do not come to their end: a core waits for another one, as for a \
-                     lock; take the checkpoint earlier or later"
-                        .to_owned(),
-                ));
+            if self.is_over || self.has_only_steps() {
+                break;
             }
         }
+        let why = match self.has_only_steps() {
+            true => "a core waits for another one, as for a lock".to_owned(),
+            false => self.left(),
+        };
+        // It goes on, unless it has ended or was stopped.
+        self.is_over &= self.rack.nodes.iter().any(|node| node.next_cycle().is_some());
+        if !self.is_over {
+            self.cut_short = None;
+            self.set_pace(Pace::Fast);
+        }
         Err(ExecError::Checkpoint(format!(
-            "operations of network interfaces do not come to their end: {}",
-            self.cut_short.as_deref().unwrap_or("some are under way for too long")
+            "operations of network interfaces do not come to their end: {why}; take the checkpoint earlier or later"
         )))
+    }
+
+    /// Names the work of all nodes that is not done.
+    fn left(&self) -> String {
+        let nodes = (0..).zip(self.rack.nodes.iter());
+        let left = nodes.flat_map(|(nid, node): (u16, _)| {
+            node.chip.left().into_iter().map(move |what| format!("node {nid}, {what}"))
+        });
+        left.collect::<Vec<String>>().join("; ")
     }
 
     /// Whether nothing is under way but instructions that cores execute with timing.

@@ -9,8 +9,8 @@ use rackmem_riscv::space::Permissions;
 use rackmem_rmc::amt::{Refused, State as Step, Target};
 use serde::{Deserialize, Serialize};
 
-use super::Lending;
 use super::lease::{Counts, Pool};
+use super::{CardMemory, Lending};
 use crate::chip::Chip;
 use crate::chip::bridge::Devices;
 use crate::chip::ni::Ni;
@@ -40,8 +40,8 @@ pub struct State {
     engine: Option<Ring>,
     /// The card and the connections of this node.
     devices: Option<Devices>,
-    /// Physical address of the words that count interrupts of the neighbour's card, once it is open.
-    interrupts: Option<u64>,
+    /// Memory for the neighbour's card, once it is open.
+    card: Option<CardMemory>,
     /// The pages behind the node's own memory that the program sees: of registers and of lent and borrowed memory, but
     /// for those that the operating system gave out as the node's own.
     pages: Vec<Mapped>,
@@ -124,7 +124,7 @@ impl Lending {
                 Ni::Bridge(bridge) => bridge.devices_state(),
                 _ => None,
             },
-            interrupts: self.interrupts,
+            card: self.card_memory,
             pages: Vec::new(),
         };
         state.is_used().then_some(state)
@@ -148,14 +148,14 @@ impl Lending {
             self.plug_bytes = 0;
         }
         self.status_at = state.engine.map(|ring| ring.status_at);
-        self.interrupts = state.interrupts;
+        self.card_memory = state.card;
     }
 }
 
 impl State {
     fn is_used(&self) -> bool {
         let has_asked = self.counts != Counts::default() || self.lent_at.is_some();
-        let has_devices = self.devices.is_some() || self.interrupts.is_some();
+        let has_devices = self.devices.is_some() || self.card.is_some();
         let has_devices = has_devices || self.engine.is_some();
         !self.slots.is_empty() || self.pool.lent_bytes > 0 || has_asked || has_devices
     }
@@ -172,7 +172,8 @@ impl State {
 
     /// The part of the node's own memory that it lends.
     pub const fn lent(&self) -> Range<u64> {
-        self.shape.memory_bytes - self.shape.lent_bytes..self.shape.memory_bytes
+        let Shape { memory_bytes, lent_bytes, .. } = self.shape;
+        memory_bytes.saturating_sub(lent_bytes)..memory_bytes
     }
 
     /// The other nodes that it knows, each with the field.
@@ -241,7 +242,7 @@ impl State {
     fn check_machine(&self, machine: &Machine) -> Checked {
         let placement = machine.ni.placement;
         let has_engine = self.engine.is_some();
-        let has_devices = self.devices.is_some() || self.interrupts.is_some();
+        let has_devices = self.devices.is_some() || self.card.is_some();
         let missing = match placement {
             _ if !placement.has_window() => Some("borrowed memory"),
             Placement::Bridge if has_engine => Some("a DMA engine"),
@@ -269,7 +270,7 @@ impl State {
         let Shape { memory_bytes, lent_bytes, page_bytes, descriptors, entries, mtu } = self.shape;
         let devices = self.devices.as_ref();
         let has_pairs = devices.is_some_and(|devices| devices.pairs.is_some());
-        let has_card = self.interrupts.is_some();
+        let has_card = self.card.is_some();
         let all = [
             ("memory.size_bytes", [memory_bytes, now.memory_bytes], true),
             ("window.lent_bytes", [lent_bytes, now.lent_bytes], true),

@@ -188,13 +188,14 @@ impl Memory {
 
     /// Bytes that the process may have in use.
     pub fn most_bytes(&self) -> u64 {
-        self.fresh.end + self.lent.as_ref().map_or(0, |lent| lent.most_bytes())
+        let behind = self.lent.as_ref().map_or(0, |lent| lent.most_bytes());
+        self.fresh.end.saturating_add(behind)
     }
 
     /// Whether there may be such a line of memory; queues and segments of tiles that are gone count, too.
     pub fn may_have(&self, line: Line) -> bool {
         let end = self.lent.as_ref().map_or(self.fresh.end, |lent| lent.lent().end);
-        line < end / BLOCK_BYTES || line >= SEGMENT_LINE && line < MOST / BLOCK_BYTES
+        line < end / BLOCK_BYTES || (SEGMENT_LINE..MOST / BLOCK_BYTES).contains(&line)
     }
 
     /// Whether a page, by its virtual address, has queues.

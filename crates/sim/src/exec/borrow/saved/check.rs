@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use rackmem_riscv::space::PAGE;
 
-use super::{Ring, Shape, Slot, State};
+use super::{CardMemory, Ring, Shape, Slot, State};
 use crate::chip::card::REGISTERS_BYTES;
 use crate::chip::pairs;
 use crate::engine::MOST;
@@ -18,7 +18,8 @@ const MOST_ENTRIES: u64 = 1 << 20;
 impl State {
     /// Bytes that a program may have mapped behind the node's own memory.
     pub const fn most_bytes(&self) -> u64 {
-        2 * self.shape.lent_bytes + REGISTERS_BYTES + pairs::REGISTERS_BYTES
+        let registers = REGISTERS_BYTES + pairs::REGISTERS_BYTES;
+        self.shape.lent_bytes.saturating_mul(2).saturating_add(registers)
     }
 
     /// Checks what was read, of a node with pages of so many bytes that had the memory of `own` to give out and has
@@ -83,8 +84,7 @@ impl State {
         let Shape { memory_bytes, lent_bytes, .. } = self.shape;
         let card = memory_bytes + lent_bytes;
         let pairs = card + REGISTERS_BYTES + memory_bytes;
-        let is_register = (card..card + REGISTERS_BYTES).contains(&phys)
-            && self.interrupts.is_some()
+        let is_register = (card..card + REGISTERS_BYTES).contains(&phys) && self.card.is_some()
             || (pairs..pairs + pairs::REGISTERS_BYTES).contains(&phys)
                 && self.devices.as_ref().is_some_and(|devices| devices.pairs.is_some());
         let is_borrowed = phys < MOST && self.is_borrowed(&(phys..phys + PAGE));
@@ -101,13 +101,18 @@ impl State {
     }
 
     fn check_devices(&self, is_queue: impl Fn(u64) -> bool) -> Checked {
-        require(self.interrupts.is_none_or(&is_queue), || {
-            format!("interrupts: no page of devices is at {:#x?}", self.interrupts)
-        })?;
+        if let Some(CardMemory { interrupts, memory, bytes }) = self.card {
+            let is_memory = memory % PAGE == 0 && bytes <= MOST && memory < MOST;
+            let mut all =
+                (memory / PAGE..(memory + bytes.min(MOST)).div_ceil(PAGE)).map(|page| page * PAGE);
+            require(is_memory && is_queue(interrupts) && all.all(&is_queue), || {
+                format!("card: the program has not all of its memory, {:x?}", self.card)
+            })?;
+        }
         let Some(devices) = &self.devices else { return Ok(()) };
-        let nic = devices.card.as_ref().map(|card| &card.nic);
-        require(nic.is_none_or(|nic| !nic.is_out_of_bounds()), || {
-            format!("devices.card.nic: no card has counted so far: {nic:?}")
+        let card = devices.card.as_ref();
+        require(card.is_none_or(|card| !card.is_out_of_bounds()), || {
+            format!("devices.card: no card has counted so far: {card:?}")
         })?;
         let Some(pairs) = &devices.pairs else { return Ok(()) };
         match pairs.wrong(self.shape.entries, is_queue) {
