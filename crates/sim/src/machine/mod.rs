@@ -31,6 +31,7 @@ pub use open::{Open, open};
 pub use schema::Override;
 pub use spec::Machine;
 pub use validate::{Invalid, validate};
+pub(crate) use validate_window::MAX_DESCRIPTORS;
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ const MAX_DEGREE: u32 = 64;
 const MAX_OUTSTANDING: u32 = 4096;
 
 /// Most descriptors of a ring: its page.
-const MAX_DESCRIPTORS: u32 = 1 << 16;
+pub(crate) const MAX_DESCRIPTORS: u32 = 1 << 16;
 
 pub(super) fn window(machine: &Machine) -> Checked {
     prefetch(machine)?;

@@ -8,7 +8,7 @@ use rackmem_rmc::amt::{Amt, Refused, SlotId, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Cycle;
-use crate::exec::checkpoint::{Checked, require};
+use crate::exec::checkpoint::{Checked, countable, require};
 
 /// A message between operating systems, out of band. It travels as long as a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +120,15 @@ pub struct Counts {
     pub asked: u64,
     pub refused: u64,
     pub borrowed_bytes: u64,
+}
+
+impl Counts {
+    /// Checks what was read.
+    pub fn check(&self) -> Checked {
+        countable("asked", self.asked)?;
+        countable("refused", self.refused)?;
+        countable("borrowed_bytes", self.borrowed_bytes)
+    }
 }
 
 impl Waiting {

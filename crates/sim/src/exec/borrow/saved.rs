@@ -15,7 +15,8 @@ use crate::engine::MOST;
 use crate::exec::ExecError;
 use crate::exec::checkpoint::{Checked, require};
 use crate::exec::pages::{Pages, Plugged};
-use crate::machine::Machine;
+use crate::machine::spec::Placement;
+use crate::machine::{MAX_DESCRIPTORS, Machine};
 use crate::window::dma::{DESCRIPTOR_BYTES, Engine};
 
 /// The memory that a node lends and borrows.
@@ -173,12 +174,13 @@ impl State {
 
     /// The part of the node's own memory that it lends.
     pub const fn lent(&self) -> Range<u64> {
-        self.shape.memory_bytes - self.shape.lent_bytes..self.shape.memory_bytes
+        let Shape { memory_bytes, lent_bytes, .. } = self.shape;
+        memory_bytes.saturating_sub(lent_bytes)..memory_bytes
     }
 
     /// Bytes that a program may have mapped of lent and borrowed memory.
     pub const fn most_bytes(&self) -> u64 {
-        2 * self.shape.lent_bytes
+        self.shape.lent_bytes.saturating_mul(2)
     }
 
     /// Lenders of what it has borrowed.
@@ -206,14 +208,22 @@ impl State {
         self.shape.descriptors * DESCRIPTOR_BYTES
     }
 
-    /// Checks what was read, of a node whose own memory ends here and has queues in these pages, and that has given
-    /// out all before `next`.
-    pub fn check(&self, (end, next): (u64, u64), is_queue: impl Fn(u64) -> bool) -> Checked {
-        let Shape { memory_bytes, lent_bytes, page_bytes, descriptors } = self.shape;
-        let is_shape = memory_bytes < MOST && lent_bytes <= memory_bytes && descriptors < MOST >> 8;
-        require(is_shape && self.lent().start == end && page_bytes.is_power_of_two(), || {
+    /// Checks what was read, of a node with pages of so many bytes, whose own memory ends here and is given out in this
+    /// part. Pages with queues are at these virtual and physical addresses.
+    pub fn check(
+        &self,
+        (end, page_bytes): (u64, u64),
+        given: Range<u64>,
+        is_queue: impl Fn(u64, u64) -> bool,
+    ) -> Checked {
+        let Shape { memory_bytes, lent_bytes, descriptors, .. } = self.shape;
+        let is_shape = memory_bytes < MOST && lent_bytes <= memory_bytes;
+        let is_shape = is_shape && descriptors <= MAX_DESCRIPTORS.into();
+        let is_node = self.lent().start == end && self.shape.page_bytes == page_bytes;
+        require(is_shape && is_node, || {
             format!("shape: {:?} does not end its own memory at {end:#x}", self.shape)
         })?;
+        self.counts.check().map_err(|wrong| format!("counts.{wrong}"))?;
         self.check_slots()?;
         self.pool.check(self.lent()).map_err(|wrong| format!("pool: {wrong}"))?;
         let is_borrowed = |block: &Range<u64>| {
@@ -229,9 +239,10 @@ impl State {
                 format!("pages[{at}]: {address:#x} cannot be at {phys:#x}")
             })?;
         }
-        let Some(Ring { at, posted, status, .. }) = self.engine else { return Ok(()) };
-        let is_ring = at % page_bytes == 0 && at < next && self.ring_bytes() <= next - at;
-        require(is_ring && descriptors > 0 && posted < MOST && is_queue(status), || {
+        let Some(Ring { at, posted, status, status_at }) = self.engine else { return Ok(()) };
+        let is_ring = at % page_bytes == 0 && given.contains(&at);
+        let is_ring = is_ring && descriptors > 0 && self.ring_bytes() <= given.end - at;
+        require(is_ring && posted < MOST && is_queue(status_at, status), || {
             format!("engine: no ring is at {at:#x}, with its status at {status:#x}")
         })
     }
@@ -302,6 +313,10 @@ impl State {
                     .to_owned(),
             );
         };
+        require(self.engine.is_none() || machine.ni.placement == Placement::Window, || {
+            "ni.placement: the program has opened a DMA engine, of which this machine has none"
+                .to_owned()
+        })?;
         let now = Shape::of(&lending, pages.page_bytes());
         if let Some((key, [then, now])) = self.shape.differs(&now, self.engine.is_some()) {
             return Err(format!(

@@ -154,8 +154,14 @@ impl Memory {
         pages: &mut Pages,
         chip: &mut Chip,
     ) -> Result<Places, ExecError> {
-        if let Some(lent) = &self.lent {
-            lent.enter(machine, pages, chip)?;
+        match &self.lent {
+            Some(lent) => lent.enter(machine, pages, chip)?,
+            None if machine.ni.placement.has_window() && machine.window.heap => {
+                let why =
+                    "window.heap: the heap of the checkpoint is not borrowed; set it to false";
+                return Err(ExecError::Machine(why.to_owned()));
+            }
+            None => {}
         }
         let is_same = (&pages.fresh, pages.page_bytes()) == (&self.fresh, self.page_bytes);
         if is_same && self.suits(fixed) {
@@ -187,7 +193,8 @@ impl Memory {
 
     /// Bytes that the process may have in use.
     pub fn most_bytes(&self) -> u64 {
-        self.fresh.end + self.lent.as_ref().map_or(0, |lent| lent.most_bytes())
+        let beyond = self.lent.as_ref().map_or(0, |lent| lent.most_bytes());
+        self.fresh.end.saturating_add(beyond)
     }
 
     /// Whether there may be such a line of memory; queues and segments of tiles that are gone count, too.
@@ -219,9 +226,12 @@ impl Memory {
         require(self.segment.is_empty() || fresh.end <= SEGMENT, || {
             format!("memory.segment: begins before the end of memory, {:#x}", fresh.end)
         })?;
-        let is_queue = |phys| self.queues.iter().any(|&(_, at, _)| at == phys);
+        let is_queue =
+            |address, phys| self.queues.iter().any(|&(virt, at, _)| (virt, at) == (address, phys));
+        let given = fresh.start..*next;
         let lent = self.lent.as_ref();
-        let checked = lent.map_or(Ok(()), |lent| lent.check((fresh.end, *next), is_queue));
+        let checked =
+            lent.map_or(Ok(()), |lent| lent.check((fresh.end, *page_bytes), given, is_queue));
         checked.map_err(|wrong| format!("memory.lent.{wrong}"))?;
         let checked = self.frames().and_then(|frames| {
             self.rings(&frames)?;
