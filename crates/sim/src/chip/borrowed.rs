@@ -33,6 +33,17 @@ impl Chip {
         }
     }
 
+    /// Stores that wait in combining buffers leave for their lenders: their cores are about to go.
+    pub fn send_stores(&mut self) {
+        self.show_stores();
+        let Chip { wires, tiles, ni, .. } = self;
+        for through in tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut()?.through()) {
+            for (line, change) in through.pending() {
+                ni.written_by_system(line, change, wires);
+            }
+        }
+    }
+
     /// Blocks have come to a home from their lender with another content than copies had.
     #[inline]
     pub(super) fn tell_refreshed(&mut self, home: u16) {

@@ -4,7 +4,7 @@
 use super::image::Image;
 use super::layout::Part;
 use super::wires::Wires;
-use crate::block::{BLOCK_BYTES, Line};
+use crate::block::{BLOCK_BYTES, Block, Line};
 use crate::coherence::{Message, Request, Update};
 use crate::machine::Machine;
 use crate::machine::spec::Placement;
@@ -56,9 +56,14 @@ impl Through {
 
     /// Lets the operating system see stores that are not on their way yet.
     pub fn show(&self, image: &mut Image) {
-        for (line, change) in self.combining.pending() {
+        for (line, change) in self.pending() {
             image.change(line, change);
         }
+    }
+
+    /// Stores that are not on their way yet.
+    pub fn pending(&self) -> impl Iterator<Item = (Line, Block)> + '_ {
+        self.combining.pending()
     }
 
     /// The root complex has taken the stores that were sent of a line.

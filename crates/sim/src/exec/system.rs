@@ -313,7 +313,7 @@ impl System {
         }
         let now = chip.wires.now;
         chip.settle();
-        chip.show_stores();
+        chip.send_stores();
         self.kernel.end(&mut User { pages: &mut self.pages, chip }, &mut self.host);
         for (number, tile) in (0..).zip(&mut chip.tiles) {
             if let Some(mut cpu) = tile.cpu.take() {

@@ -1,8 +1,12 @@
 //! Borrowed memory as programs see it, on both machines and with every write policy.
 
+use rackmem_riscv::encode::{b, i, opcode, s};
 use rackmem_sim::run::Options;
 
-use super::{End, load, run, said};
+use super::contexts::{add, driver, node_0_skips};
+use super::ends::{elf, li};
+use super::parts::END;
+use super::{End, execute, load, run, said};
 
 pub(super) const SMALL: [(&str, &str); 3] =
     [("llc.size_bytes", "64K"), ("l1.size_bytes", "8K"), ("memory.size_bytes", "128M")];
@@ -275,6 +279,26 @@ fn a_copy_that_stores_drop_shows_what_the_lender_has_written() {
         let counted = |name: &str| outcome.stats[&format!("node[0].window.{name}")];
         let dropped = counted("through_dropped");
         assert_eq!(dropped > 0.0, expected == 1, "{policy}: {dropped}");
+    }
+}
+
+/// Node 0 stores a word and ends; node 1 waits for it in what it lends.
+#[test]
+fn stores_before_the_end_of_a_process_reach_the_lender() {
+    let (sp, word, memory) = (2, 6, 9);
+    let call = |number| [&[add(10, sp, -64)][..], &driver(number)].concat();
+    let (borrow, lent) = (call(0x20), call(0x21));
+    let open = i(opcode::LOAD, 3, memory, sp, -64);
+    let wait = [i(opcode::LOAD, 3, word, memory, 0), b(0, word, 0, -4)];
+    let node_1 = [&lent[..], &[open], &wait, &END].concat();
+    let store = [li(word, 7), s(opcode::STORE, 3, memory, word, 0)];
+    let code = [&node_0_skips(&node_1)[..], &borrow, &[open], &store, &END].concat();
+    let (program, args) = (elf(&code), ["test".to_owned()]);
+    for machine in ["tsm-sim", "pcie-ntb"] {
+        for policy in ["write-through-invalidate", "write-through-update"] {
+            let machine = load(machine, &[("window.policy", policy)]);
+            said(&execute(&machine, 2, &program, &args));
+        }
     }
 }
 

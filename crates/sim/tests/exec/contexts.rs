@@ -206,7 +206,7 @@ pub(super) fn add(rd: u32, rs1: u32, value: i32) -> u32 {
 }
 
 /// Node 0 goes on behind `others`, which node 1 and those after it execute.
-fn node_0_skips(others: &[u32]) -> Vec<u32> {
+pub(super) fn node_0_skips(others: &[u32]) -> Vec<u32> {
     // a0 = RACK() & 0xffff
     let branch = [i(opcode::OP_IMM, 1, 10, 10, 48), b(0, 10, 0, 4 + 4 * others.len() as i32)];
     [&driver(0), &branch[..], others].concat()

@@ -69,7 +69,7 @@ impl Parts {
     }
 
     /// Reads a file of them, whose digest is right.
-    fn read(&self, path: &Path) -> Result<Checkpoint, String> {
+    pub fn read(&self, path: &Path) -> Result<Checkpoint, String> {
         let head = self.head.to_string().into_bytes();
         let parts: Vec<&[u8]> =
             [&head[..]].into_iter().chain(self.others.iter().map(Vec::as_slice)).collect();
@@ -84,10 +84,18 @@ impl Parts {
     }
 }
 
-/// Goes on for some thousand instructions; the reason if it does not.
-fn go_on(machine: &Machine, checkpoint: &Checkpoint, folder: &Path) -> Result<(), String> {
-    let most = Some(checkpoint.taken().instructions.saturating_add(3_000));
-    let options = Options { max_instructions: most, ..options(folder) };
+/// Goes on for some thousand instructions, or a million cycles; the reason if it does not.
+pub(super) fn go_on(
+    machine: &Machine,
+    checkpoint: &Checkpoint,
+    folder: &Path,
+) -> Result<(), String> {
+    let from = checkpoint.taken();
+    let options = Options {
+        max_instructions: Some(from.instructions.saturating_add(3_000)),
+        max_cycles: Some(from.cycle.saturating_add(1 << 20)),
+        ..options(folder)
+    };
     let outcome = part::restore(machine, checkpoint, checkpoint.part(), options);
     outcome.map(|_| ()).map_err(|error| error.to_string())
 }
@@ -318,7 +326,7 @@ fn a_field_out_of_bounds_is_named() {
     }
 }
 
-fn is_named(whole: &Parts, path: &Path, (pointer, value, field): (&str, Value, &str)) {
+pub(super) fn is_named(whole: &Parts, path: &Path, (pointer, value, field): (&str, Value, &str)) {
     let mut changed = whole.clone();
     *changed.head.pointer_mut(&format!("/{pointer}")).expect(pointer) = value.clone();
     let why = changed.read(path).expect_err(pointer);
@@ -544,7 +552,7 @@ fn changed_scratchpads_are_refused_or_go_on() {
 }
 
 /// Changes a checkpoint below a field so many times, and goes on from each that can be read.
-fn go_on_from_changed(
+pub(super) fn go_on_from_changed(
     machine: &Machine,
     checkpoint: &Checkpoint,
     folder: &Path,

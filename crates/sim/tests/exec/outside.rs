@@ -1,14 +1,14 @@
 //! Programs without timing on machines whose memory is not all a node's own: what is in scratchpads, borrowed, or a
 //! device's is reached with timing, one instruction at a time.
 
-use rackmem_sim::exec::part::{self, Part};
-use rackmem_sim::exec::{ExecError, Job, Options, Outcome};
+use rackmem_sim::exec::Outcome;
+use rackmem_sim::exec::part::Part;
 use rackmem_sim::machine::Machine;
 
 use super::borrowed::{OWN_AND_BORROWED, SMALL};
 use super::pads::FFT;
 use super::parts::{ALL, alternate, answers, run_part};
-use super::{load, prebuilt, run};
+use super::{load, run};
 
 /// The lines of a program's output without cycles and nanoseconds, each up to its first comma.
 pub(super) fn checked(outcome: &Outcome) -> Vec<String> {
@@ -80,16 +80,4 @@ fn a_part_does_not_depend_on_threads() {
         (checked(&outcome), outcome.cycles, measured.cycles, measured.stats, outcome.stats)
     };
     assert!(outcome("1") == outcome("2"));
-}
-
-#[test]
-fn checkpoints_are_refused_before_anything_is_executed() {
-    for (machine, nodes, args) in programs().into_iter().filter(|&(_, nodes, _)| nodes > 1) {
-        let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), [args[0].to_owned()]);
-        let job = Job { program: &program, args: &args, env: &[], nodes };
-        match part::checkpoint(&machine, &[job], Part::Region, Options::default()) {
-            Err(ExecError::Machine(what)) => assert!(what.starts_with("ni.placement"), "{what}"),
-            other => panic!("{}: {other:?}", machine.name),
-        }
-    }
 }

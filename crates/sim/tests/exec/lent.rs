@@ -1,0 +1,179 @@
+//! Checkpoints of programs on machines whose nodes lend and borrow memory.
+
+use std::fs::File;
+
+use rackmem_sim::exec::part::{self, Part};
+use rackmem_sim::exec::{Checkpoint, Options, Outcome};
+use rackmem_sim::machine::Machine;
+use serde_json::Value;
+
+use super::borrowed::SMALL;
+use super::checkpoints::everything;
+use super::contexts::taken;
+use super::damaged::Parts;
+use super::outside::checked;
+use super::parts::{ALL, run_part};
+use super::{load, run};
+
+const TEST: [&str; 2] = ["window_test", "--llc-bytes=64K"];
+const PLUGGED: [(&str, &str); 4] = [
+    ("memory.size_bytes", "6M"),
+    ("window.lent_bytes", "2M"),
+    ("window.plug_bytes", "256K"),
+    ("extension.amt_slots", "64"),
+];
+
+fn small(name: &str, settings: &[(&str, &str)]) -> Machine {
+    load(name, &[&SMALL[..], settings].concat())
+}
+
+fn options() -> Options<'static> {
+    Options { max_cycles: Some(500_000_000), ..Options::default() }
+}
+
+/// A machine with a DMA engine, and a program that has used it.
+pub(super) fn with_engine() -> (Machine, Checkpoint) {
+    let settings = [("window.policy", "write-through-invalidate"), ("window.lent_bytes", "1M")];
+    let machine = small("tsm-sim", &settings);
+    let checkpoint = taken(&machine, &TEST, 1_440_000);
+    (machine, checkpoint)
+}
+
+/// A machine whose operating systems borrow memory, and a program that has some of it.
+pub(super) fn with_plugged() -> (Machine, Checkpoint) {
+    let machine = load("deoi-cores", &PLUGGED);
+    let checkpoint = taken(&machine, &["window_test", "--plug"], 3_000_000);
+    (machine, checkpoint)
+}
+
+/// Machines, and programs for two nodes with arguments.
+fn programs() -> Vec<(Machine, Vec<&'static str>)> {
+    let through = [("window.policy", "write-through-invalidate")];
+    let lent = [("window.lent_bytes", "16M")];
+    let no_dma = [&TEST[..], &["--no-dma"]].concat();
+    vec![
+        (small("tsm-sim", &[]), TEST.to_vec()),
+        (small("tsm-sim", &through), TEST.to_vec()),
+        (small("tsm-sim", &[("window.heap", "true")]), [&TEST[..], &["--heap"]].concat()),
+        (small("pcie-ntb", &lent), TEST.to_vec()),
+        (small("deoi-cores", &lent), no_dma.clone()),
+        (small("thunder-cores", &lent), no_dma),
+        (load("tsm-sim", &[]), vec!["tsm_share", "--share=atomics"]),
+        (load("thunder-cores", &[]), vec!["tsm_rdma", "--exchange"]),
+        (load("deoi-cores", &PLUGGED), vec!["window_test", "--plug"]),
+    ]
+}
+
+/// What a checkpoint has of the memory that node 0 lends and borrows.
+fn lent(checkpoint: &Checkpoint) -> Value {
+    Parts::of(checkpoint).head["nodes"][0]["memory"]["lent"].take()
+}
+
+fn rest(machine: &Machine, checkpoint: &Checkpoint) -> Result<Outcome, String> {
+    let rest = part::restore(machine, checkpoint, Part::Whole, options());
+    rest.map_err(|error| error.to_string())
+}
+
+#[test]
+fn answers_are_the_same_from_a_checkpoint_on() {
+    for (machine, args) in programs() {
+        let whole = checked(&run(&machine, 2, &args));
+        let untimed = Part::Instructions { after: ALL, count: None };
+        let all = run_part(&machine, 2, &args, untimed).instructions;
+        let mut borrowed = 0;
+        for after in [2, 5, 8].map(|part| all / 10 * part) {
+            let place = format!("{args:?} on {} after {after} of {all}", machine.name);
+            let checkpoint = taken(&machine, &args, after);
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("here");
+            checkpoint.write(&mut File::create(&file).unwrap()).unwrap();
+            let checkpoint = Checkpoint::read(&file).unwrap();
+            let first = rest(&machine, &checkpoint).unwrap();
+            assert_eq!(checked(&first), whole, "{place}");
+            assert_eq!(
+                everything(first),
+                everything(rest(&machine, &checkpoint).unwrap()),
+                "{place}"
+            );
+            borrowed += usize::from(lent(&checkpoint)["slots"][0].is_object());
+        }
+        assert!(borrowed > 1, "{args:?} on {}: {borrowed}", machine.name);
+    }
+}
+
+#[test]
+fn leases_stay_as_the_program_knows_them() {
+    let machine = |settings: &[_]| small("tsm-sim", settings);
+    let checkpoint = taken(&machine(&[]), &TEST, 300_000);
+    let answers = |machine: &Machine| rest(machine, &checkpoint).map(|outcome| checked(&outcome));
+    let whole = answers(&machine(&[])).unwrap();
+    for other in [
+        ("window.root_ns", "300"),
+        ("window.link_gtps", "5"),
+        ("window.policy", "write-through-update"),
+        ("window.combining_buffers", "1"),
+        ("window.dma_descriptors", "128"),
+        ("network.hop_latency_ns", "50"),
+        ("clock_ghz", "2"),
+        ("llc.ways", "8"),
+        ("cpu.rob_entries", "16"),
+        ("memory.latency_ns", "30"),
+    ] {
+        assert_eq!(answers(&machine(&[other])), Ok(whole.clone()), "{other:?}");
+    }
+    for (key, value) in [
+        ("memory.size_bytes", "256M"),
+        ("window.lent_bytes", "32M"),
+        ("system.page_bytes", "4096"),
+        ("window.heap", "true"),
+        ("tiles.columns", "4"),
+    ] {
+        let error = answers(&machine(&[(key, value)])).unwrap_err();
+        assert!(error.contains(key), "{key}: {error}");
+    }
+    let error = answers(&load("sonuma", &[])).unwrap_err();
+    assert!(error.contains("ni.placement: the checkpoint has borrowed memory"), "{error}");
+}
+
+#[test]
+fn a_dma_engine_stays() {
+    let (machine, checkpoint) = with_engine();
+    assert!(lent(&checkpoint)["engine"]["posted"].as_u64() > Some(0));
+    let through = ("window.policy", "write-through-invalidate");
+    let lent = ("window.lent_bytes", "1M");
+    for (machine, why) in [
+        (
+            small("tsm-sim", &[through, lent, ("window.dma_descriptors", "128")]),
+            "window.dma_descriptors: ",
+        ),
+        (small("deoi-cores", &[lent]), "ni.placement: the program has opened a DMA engine"),
+    ] {
+        let error = rest(&machine, &checkpoint).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
+    let answers = checked(&rest(&machine, &checkpoint).unwrap());
+    assert_eq!(answers, ["PASS stores", "PASS two-cores", "PASS lender", "PASS dma"]);
+}
+
+/// Links differ, and memory is where it was.
+#[test]
+fn a_program_goes_on_over_other_links() {
+    let lent = [("window.lent_bytes", "16M")];
+    let args = [&TEST[..], &["--no-dma"]].concat();
+    let machines = ["tsm-sim", "deoi-cores", "thunder-cores"].map(|name| small(name, &lent));
+    for from in &machines {
+        let checkpoint = taken(from, &args, 200_000);
+        for to in &machines {
+            let answers = checked(&rest(to, &checkpoint).unwrap());
+            assert_eq!(answers, ["PASS stores", "PASS two-cores", "PASS lender"], "{}", to.name);
+        }
+    }
+}
+
+#[test]
+fn a_borrowed_heap_is_not_made_of_one_that_is_not() {
+    let checkpoint = taken(&small("tsm-sim", &[]), &TEST, 1_000);
+    assert!(lent(&checkpoint).is_null());
+    let error = rest(&small("tsm-sim", &[("window.heap", "true")]), &checkpoint).unwrap_err();
+    assert!(error.contains("window.heap: "), "{error}");
+}
