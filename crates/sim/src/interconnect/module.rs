@@ -256,7 +256,7 @@ mod tests {
         let spec = load("thunder-cores", &[]).unwrap().extension;
         let mut modules = [0, 1].map(|number| Module::<()>::new(&spec, 1, number, 2));
         let mut agenda = Agenda::default();
-        modules.iter_mut().for_each(Module::start);
+        modules.iter_mut().for_each(|module| module.start(0));
         (0..packets).for_each(|tag| {
             modules[0].send(0, Packet::new(Channel::Message, 0, 1, tag, 1));
             modules[1].send(0, Packet::new(Channel::MessageResponse, 1, 0, tag, 0));

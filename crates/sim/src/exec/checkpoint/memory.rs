@@ -200,7 +200,7 @@ impl Memory {
     /// Whether there may be such a line of memory; queues and segments of tiles that are gone count, too.
     pub fn may_have(&self, line: Line) -> bool {
         let end = self.lent.as_ref().map_or(self.fresh.end, |lent| lent.lent().end);
-        line < end / BLOCK_BYTES || line >= SEGMENT_LINE && line < MOST / BLOCK_BYTES
+        line < end / BLOCK_BYTES || (SEGMENT_LINE..MOST / BLOCK_BYTES).contains(&line)
     }
 
     /// Whether a page, by its virtual address, has queues.
