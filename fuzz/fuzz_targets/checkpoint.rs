@@ -30,14 +30,17 @@ const FFT: (&[u8], &str) = (
     "fft --n=64 --cores=2 --mechanism=dma --rounds=2",
 );
 
-/// They borrow memory: with a DMA engine, and as their heap.
-const BORROWERS: [(&[u8], &str); 2] = [
-    (include_bytes!("../../programs/prebuilt/window_test.rv64"), "window_test --llc-bytes=64K"),
-    (
-        include_bytes!("../../programs/prebuilt/window_test.rv64"),
-        "window_test --llc-bytes=64K --heap",
-    ),
-];
+/// Its heap is borrowed memory.
+const HEAP: (&[u8], &str) = (
+    include_bytes!("../../programs/prebuilt/window_test.rv64"),
+    "window_test --llc-bytes=64K --heap",
+);
+
+/// It has a connection by queue pairs in hardware.
+const MESSAGES: (&[u8], &str) = (
+    include_bytes!("../../programs/prebuilt/tsm_qpair.rv64"),
+    "tsm_qpair --sizes=64,1000 --rounds=3 --messages=12",
+);
 
 /// Instructions and cycles for which a program goes on.
 const INSTRUCTIONS: u64 = 3000;
@@ -71,14 +74,8 @@ impl Lab {
             ("memory.size_bytes", "64M"),
         ];
         let small = [("memory.size_bytes", "64M")];
-        let borrows = [
-            ("memory.size_bytes", "64M"),
-            ("window.lent_bytes", "1M"),
-            ("llc.size_bytes", "64K"),
-            ("l1.size_bytes", "8K"),
-            ("window.policy", "write-through-invalidate"),
-        ];
-        let on_heap = [&borrows[..2], &[("window.heap", "true")]].concat();
+        let lends = [("memory.size_bytes", "64M"), ("window.lent_bytes", "1M")];
+        let on_heap = [&lends[..], &[("window.heap", "true")]].concat();
         for (machine, program, nodes, after) in [
             (("manycore-ni", &chips[..]), STATE_TEST, 1, 60_000),
             (("sonuma", &small), STATE_TEST, 1, 30_000),
@@ -86,8 +83,8 @@ impl Lab {
             (("sonuma", &small), PAGERANK, 2, 200_000),
             (("manycore-ni", &chips), PAGERANK, 2, 200_000),
             (("cache-integrated", &small), FFT, 1, 30_000),
-            (("tsm-sim", &borrows), BORROWERS[0], 2, 1_440_000),
-            (("tsm-sim", &on_heap), BORROWERS[1], 2, 30_000),
+            (("tsm-sim", &on_heap), HEAP, 2, 30_000),
+            (("thunder-cores", &lends), MESSAGES, 2, 20_000),
         ] {
             let part = Part::Instructions { after, count: Some(INSTRUCTIONS / 2) };
             lab.add(machine, program, nodes, part);
@@ -123,7 +120,7 @@ impl Lab {
         let machine = machine::load(name, &settings).unwrap();
         let args: Vec<String> = args.split(' ').map(str::to_owned).collect();
         let job = Job { program, args: &args, env: &[], nodes };
-        let options = self.options([1 << 24; 2]);
+        let options = self.options([1 << 20; 2]);
         let checkpoint = match part::checkpoint(&machine, &[job], part, options) {
             Ok(Begun::Checkpoint(checkpoint)) => checkpoint,
             other => panic!("no checkpoint of {name}: {other:?}"),

@@ -93,8 +93,8 @@ fn what_devices_and_other_nodes_have_stays_as_it_is() {
         lines.join(", ")
     };
     let window = "[0] borrowed 7, [0] engine 7, [0] own 7";
-    let bridge = "[0] borrowed 7, [0] card 7, [0] completions 7, [0] interrupts 7, [0] own 7, [0] pair 7, [0] registers \
-                  7, [0] sends 7";
+    let bridge = "[0] borrowed 7, [0] card 7, [0] completions 7, [0] interrupts 7, [0] own 7, [0] pair 7, \
+                  [0] registers 7, [0] sends 7";
     let queues = "[0] queue 7, [0] read 0, [1] queue 7, [1] read 0";
     let lender = ["--env", "LENDER=1"];
     assert_eq!(said(&["pcie-ntb"], &lender), format!("{window}, [1] lent 42"));

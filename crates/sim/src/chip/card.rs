@@ -122,7 +122,8 @@ pub struct Card {
     stored: VecDeque<Vec<u8>>,
 }
 
-/// The state of a card that has nothing to do: all frames that it was told of are sent, and all that came are in memory.
+/// The state of a card that has nothing to do: it has sent all frames that it was told of, and all that came are in
+/// memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     pub nic: nic::State,

@@ -59,12 +59,12 @@ fn a_field_of_borrowed_memory_out_of_bounds_is_named() {
         ("counts/asked", json!(u64::MAX), "counts.asked"),
         ("counts/refused", json!(huge), "counts.refused"),
         ("counts/borrowed_bytes", json!(huge), "counts.borrowed_bytes"),
-        ("plugged/pieces", json!([piece(0, 0, 8192)]), "plugged"),
-        ("plugged/pieces", json!([piece(size, size, huge)]), "plugged"),
-        ("plugged/pieces", json!([piece(size, size - 8192, size + half)]), "plugged"),
-        ("plugged/pieces", json!([piece(size, size + 2 * half, size + half)]), "plugged"),
-        ("plugged/pieces", json!([piece(size, size + 4096, size + half)]), "plugged"),
-        ("plugged/pieces", json!(vec![piece(size, size, size + half); 2]), "plugged"),
+        ("plugged/pieces", json!([piece(0, 0, 8192)]), "plugged.pieces[0]"),
+        ("plugged/pieces", json!([piece(size, size, huge)]), "plugged.pieces[0]"),
+        ("plugged/pieces", json!([piece(size, size - 8192, size + half)]), "plugged.pieces[0]"),
+        ("plugged/pieces", json!([piece(size, size + 2 * half, size + half)]), "plugged.pieces[0]"),
+        ("plugged/pieces", json!([piece(size, size + 4096, size + half)]), "plugged.pieces[0]"),
+        ("plugged/pieces", json!(vec![piece(size, size, size + half); 2]), "plugged.pieces[1]"),
         ("plugged/pieces", json!([piece(size, size, size + bytes)]), borrowed),
         ("engine/at", json!(8), "engine"),
         ("engine/at", json!(0), "engine"),
@@ -90,9 +90,49 @@ fn a_field_of_borrowed_memory_out_of_bounds_is_named() {
 }
 
 #[test]
+fn a_field_of_devices_out_of_bounds_is_named() {
+    let folder = folder();
+    let path = folder.path().join("here");
+    let huge = json!(1u64 << 60);
+    let (_, checkpoint) = lent::with_card();
+    let whole = Parts::of(&checkpoint);
+    for (pointer, value) in [
+        ("interrupts", json!(0)),
+        ("memory", json!(8)),
+        ("memory", json!(0)),
+        ("memory", huge.clone()),
+        ("bytes", json!(64 << 20)),
+        ("bytes", json!(u64::MAX)),
+    ] {
+        let pointer = format!("nodes/0/memory/lent/card/{pointer}");
+        is_named(&whole, &path, (&pointer, value, "memory.lent.card"));
+    }
+    let (_, checkpoint) = lent::with_pairs();
+    let whole = Parts::of(&checkpoint);
+    let buffer = |at: u64, bytes: u64| json!([[at, bytes, 1]]);
+    for (pointer, value, field) in [
+        ("rings/sends", json!(8), "pairs[0]"),
+        ("rings/receives", json!(0), "pairs[0]"),
+        ("rings/completions", huge, "pairs[0]"),
+        ("rings/completions", json!(u64::MAX), "pairs[0]"),
+        ("region", json!([u64::MAX, 64]), "pairs[0]"),
+        ("completed", json!(u64::MAX), "pairs[0]"),
+        ("buffers", buffer(0, 64), "pairs[0]"),
+        ("buffers", buffer(0, u64::MAX), "pairs[0]"),
+        ("peer/node", json!(0), "pairs"),
+        ("peer/node", json!(2), "pairs"),
+    ] {
+        let pointer = format!("nodes/0/memory/lent/devices/pairs/0/{pointer}");
+        let field = format!("memory.lent.devices.{field}");
+        is_named(&whole, &path, (&pointer, value, &field));
+    }
+}
+
+#[test]
 fn changed_borrowed_memory_is_refused_or_goes_on() {
     let folder = folder();
-    for (machine, checkpoint) in [lent::with_engine(), lent::with_plugged()] {
+    let of = [lent::with_engine, lent::with_plugged, lent::with_card, lent::with_pairs];
+    for (machine, checkpoint) in of.map(|with| with()) {
         let below = (800, "/nodes/0/memory/lent");
         go_on_from_changed(&machine, &checkpoint, folder.path(), below);
     }

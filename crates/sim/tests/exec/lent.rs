@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use rackmem_sim::exec::part::{self, Part};
-use rackmem_sim::exec::{Checkpoint, Options, Outcome};
+use rackmem_sim::exec::{Checkpoint, End, NodeOutcome, Options, Outcome};
 use rackmem_sim::machine::Machine;
 use serde_json::Value;
 
@@ -16,6 +16,8 @@ use super::parts::{ALL, run_part};
 use super::{load, run};
 
 const TEST: [&str; 2] = ["window_test", "--llc-bytes=64K"];
+const DRIVER: [&str; 2] = ["deoi_nic", "--rounds=3"];
+const MESSAGES: [&str; 4] = ["tsm_qpair", "--sizes=64,1000", "--rounds=3", "--messages=12"];
 const PLUGGED: [(&str, &str); 4] = [
     ("memory.size_bytes", "6M"),
     ("window.lent_bytes", "2M"),
@@ -43,6 +45,20 @@ pub(super) fn with_engine() -> (Machine, Checkpoint) {
 pub(super) fn with_plugged() -> (Machine, Checkpoint) {
     let machine = load("deoi-cores", &PLUGGED);
     let checkpoint = taken(&machine, &["window_test", "--plug"], 3_000_000);
+    (machine, checkpoint)
+}
+
+/// A machine with a borrowed card, and a program that drives it.
+pub(super) fn with_card() -> (Machine, Checkpoint) {
+    let machine = load("deoi-cores", &[]);
+    let checkpoint = taken(&machine, &DRIVER, 6_000);
+    (machine, checkpoint)
+}
+
+/// A machine with queue pairs in hardware, and a program with a connection.
+pub(super) fn with_pairs() -> (Machine, Checkpoint) {
+    let machine = load("thunder-cores", &[]);
+    let checkpoint = taken(&machine, &MESSAGES, 20_000);
     (machine, checkpoint)
 }
 
@@ -146,13 +162,52 @@ fn a_dma_engine_stays() {
             small("tsm-sim", &[through, lent, ("window.dma_descriptors", "128")]),
             "window.dma_descriptors: ",
         ),
-        (small("deoi-cores", &[lent]), "ni.placement: the program has opened a DMA engine"),
+        (small("deoi-cores", &[lent]), "ni.placement: the checkpoint has a DMA engine"),
     ] {
         let error = rest(&machine, &checkpoint).unwrap_err();
         assert!(error.contains(why), "{error}");
     }
     let answers = checked(&rest(&machine, &checkpoint).unwrap());
     assert_eq!(answers, ["PASS stores", "PASS two-cores", "PASS lender", "PASS dma"]);
+}
+
+#[test]
+fn devices_go_on_from_a_checkpoint() {
+    for (name, args, device) in
+        [("deoi-cores", &DRIVER[..], "card"), ("thunder-cores", &MESSAGES, "pairs")]
+    {
+        let machine = load(name, &[]);
+        let untimed = Part::Instructions { after: ALL, count: None };
+        let all = run_part(&machine, 2, args, untimed).instructions;
+        let mut used = 0;
+        for after in (1..10).map(|part| all / 10 * part) {
+            let checkpoint = taken(&machine, args, after);
+            let first = rest(&machine, &checkpoint).unwrap();
+            let has_ended = |node: &NodeOutcome| node.end == End::Exit(0);
+            assert!(first.nodes.iter().all(has_ended), "{args:?} after {after}: {first:?}");
+            let again = rest(&machine, &checkpoint).unwrap();
+            assert_eq!(everything(first), everything(again), "{args:?} after {after}");
+            let nodes = &Parts::of(&checkpoint).head["nodes"];
+            let has = |node: usize| !nodes[node]["memory"]["lent"]["devices"][device].is_null();
+            used += usize::from(has(0) || has(1));
+        }
+        assert!(used > 3, "{args:?}: {used}");
+    }
+}
+
+#[test]
+fn devices_stay_as_the_program_knows_them() {
+    let refused = |(_, checkpoint): &(Machine, Checkpoint), name, setting| {
+        rest(&load(name, &[setting]), checkpoint).unwrap_err()
+    };
+    let (card, pairs) = (with_card(), with_pairs());
+    assert!(refused(&card, "deoi-cores", ("nic.mtu", "1000")).contains("nic.mtu: "));
+    let entries = ("qpair.queue_entries", "32");
+    assert!(refused(&pairs, "thunder-cores", entries).contains("qpair.queue_entries: "));
+    for used in [card, pairs] {
+        let why = refused(&used, "tsm-sim", ("clock_ghz", "2"));
+        assert!(why.contains("ni.placement: the checkpoint has a card or connections"), "{why}");
+    }
 }
 
 /// Links differ, and memory is where it was.

@@ -23,7 +23,7 @@ impl State {
     }
 
     /// Checks what was read, of a node with pages of so many bytes that had the memory of `own` to give out and has
-    /// given out what is before `next`, with memory for devices in the pages `queues`: their virtual and physical addresses.
+    /// given out what is before `next`. `queues` are virtual and physical addresses of pages for devices.
     pub fn check(
         &self,
         (own, next): (&Range<u64>, u64),
@@ -106,7 +106,7 @@ impl State {
             let mut all =
                 (memory / PAGE..(memory + bytes.min(MOST)).div_ceil(PAGE)).map(|page| page * PAGE);
             require(is_memory && is_queue(interrupts) && all.all(&is_queue), || {
-                format!("card: the program has not all of its memory, {:x?}", self.card)
+                format!("card: its memory is not all mapped, {:x?}", self.card)
             })?;
         }
         let Some(devices) = &self.devices else { return Ok(()) };
