@@ -245,16 +245,18 @@ impl Session {
                 break;
             }
         }
-        let why = match self.has_only_steps() {
-            true => "a core waits for another one, as for a lock".to_owned(),
-            false => self.left(),
-        };
+        let is_waiting = self.has_only_steps();
         // It goes on, unless it has ended or was stopped.
         self.is_over &= self.rack.nodes.iter().any(|node| node.next_cycle().is_some());
         if !self.is_over {
             self.cut_short = None;
             self.set_pace(Pace::Fast);
         }
+        let why = match &self.cut_short {
+            Some(why) => why.clone(),
+            None if is_waiting => "a core waits for another one, as for a lock".to_owned(),
+            None => self.left(),
+        };
         Err(ExecError::Checkpoint(format!(
             "operations of network interfaces do not come to their end: {why}; take the checkpoint earlier or later"
         )))

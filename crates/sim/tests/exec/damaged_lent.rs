@@ -101,6 +101,7 @@ fn a_field_of_devices_out_of_bounds_is_named() {
         ("memory", json!(8)),
         ("memory", json!(0)),
         ("memory", huge.clone()),
+        ("memory", json!(u64::MAX - 4095)),
         ("bytes", json!(64 << 20)),
         ("bytes", json!(u64::MAX)),
     ] {

@@ -10,6 +10,7 @@ use crate::chip::card::REGISTERS_BYTES;
 use crate::chip::pairs;
 use crate::engine::MOST;
 use crate::exec::checkpoint::{Checked, require};
+use crate::exec::pages;
 use crate::machine::MAX_DESCRIPTORS;
 
 /// Entries of a queue of a connection, at most: machines have some hundred.
@@ -102,10 +103,9 @@ impl State {
 
     fn check_devices(&self, is_queue: impl Fn(u64) -> bool) -> Checked {
         if let Some(CardMemory { interrupts, memory, bytes }) = self.card {
-            let is_memory = memory % PAGE == 0 && bytes <= MOST && memory < MOST;
-            let mut all =
-                (memory / PAGE..(memory + bytes.min(MOST)).div_ceil(PAGE)).map(|page| page * PAGE);
-            require(is_memory && is_queue(interrupts) && all.all(&is_queue), || {
+            let is_memory = memory % PAGE == 0 && memory < MOST && bytes < MOST;
+            let has_all = || pages::pages(memory, bytes).all(&is_queue);
+            require(is_memory && is_queue(interrupts) && has_all(), || {
                 format!("card: its memory is not all mapped, {:x?}", self.card)
             })?;
         }
