@@ -49,6 +49,24 @@ static void own_devices(void)
         replace("pair", pair.registers);
     }
 }
+/* Another queue pair does not get the addresses of one that is gone, once they are the program's. */
+static void again(rackmem_context *ctx, QP **qp, int first)
+{
+    char *at = (char *)((uint64_t)(*qp)->wq & ~UINT64_C(4095)), *before = NULL, *page;
+    rackmem_qp_destroy(*qp);
+    if (munmap(at, 4096) != 0)
+        exit(5);
+    if (first)
+        before = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (rackmem_qp_create(ctx, 64, qp) != 0)
+        exit(6);
+    page = first ? before
+                 : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mprotect(page, 4096, PROT_READ | PROT_WRITE) != 0)
+        exit(7);
+    printf("apart %d\n", page != (char *)((uint64_t)(*qp)->wq & ~UINT64_C(4095)) && page[0] == 0);
+    memset(page, 7, 4096);
+}
 int main(void)
 {
     int node = atoi(getenv("RACKMEM_NODE"));
@@ -74,6 +92,8 @@ int main(void)
         rackmem_qp_destroy(qp);
         if (rackmem_qp_create(ctx, 64, &qp) != 0)
             return 4;
+        again(ctx, &qp, 0);
+        again(ctx, &qp, 1);
         printf("read %d\n", rmc_read(qp, 1 - node, 0, &word, sizeof word));
         rackmem_close(ctx);
     }
@@ -95,7 +115,9 @@ fn what_devices_and_other_nodes_have_stays_as_it_is() {
     let window = "[0] borrowed 7, [0] engine 7, [0] own 7";
     let bridge = "[0] borrowed 7, [0] card 7, [0] completions 7, [0] interrupts 7, [0] own 7, [0] pair 7, \
                   [0] registers 7, [0] sends 7";
-    let queues = "[0] queue 7, [0] read 0, [1] queue 7, [1] read 0";
+    let queues = ["[0]", "[1]"]
+        .map(|node| format!("{node} apart 1, {node} apart 1, {node} queue 7, {node} read 0"));
+    let queues = queues.join(", ");
     let lender = ["--env", "LENDER=1"];
     assert_eq!(said(&["pcie-ntb"], &lender), format!("{window}, [1] lent 42"));
     assert_eq!(said(&["tsm-sim"], &[]), window);

@@ -153,6 +153,11 @@ impl Memory {
         [(0, heap_end), (MAPPINGS_TOP, STACK_TOP)].into_iter().chain(self.mappings.iter())
     }
 
+    /// Whether all of a range is mapped and may have memory.
+    pub(super) fn holds(&self, start: u64, end: u64) -> bool {
+        self.mappings.outside(start, end).is_empty() && self.reserved.is_free(start, end)
+    }
+
     /// Whether an address is reserved: taken, and without memory as nobody may use it.
     pub(super) fn is_reserved(&self, address: u64) -> bool {
         address < STACK_TOP && !self.reserved.is_free(address, address + 1)
@@ -463,6 +468,7 @@ impl Memory {
             self.extend((to, to + length), Permissions::READ_WRITE, context)?;
             // Not even the operating system reads all memory: another node's stays where it is.
             if let Err(errno) = self.copy(start, to, end - start, context) {
+                self.protect(start, end - start, permissions, context)?;
                 self.clear(to, to + length, context)?;
                 return Err(errno);
             }

@@ -199,6 +199,11 @@ impl Kernel {
         self.memory.reserve(length)
     }
 
+    /// Whether all of such a range is still mapped, and no part of it is now one of the program's without memory.
+    pub fn holds(&self, address: u64, length: u64) -> bool {
+        self.memory.holds(address, address + length)
+    }
+
     /// Carries out the system call that hart number `hart` asks for, with its `pc` at the `ecall`.
     pub fn call(
         &mut self,

@@ -128,7 +128,7 @@ pub(crate) mod trail;
 mod uncached;
 mod under_way;
 mod values;
-mod window;
+pub(crate) mod window;
 pub mod wires;
 mod write_through;
 

@@ -23,7 +23,7 @@ use crate::window::packet::{Asker, Packet};
 use crate::window::wire::Wire;
 
 /// Slots of the address mapping table.
-const SLOTS: u16 = 16;
+pub const WINDOW_SLOTS: u16 = 16;
 
 /// The next read may leave.
 const READ: Timer = Timer { part: Part::Window, what: 0, index: 0 };
@@ -355,7 +355,7 @@ impl Interface for Window {
         Window {
             nid,
             spec,
-            amt: Amt::new(SLOTS, machine.memory.size_bytes, spec.lent_bytes),
+            amt: Amt::new(WINDOW_SLOTS, machine.memory.size_bytes, spec.lent_bytes),
             engine: None,
             status_address: 0,
             orq: Orq::new(spec.outstanding as usize),

@@ -69,14 +69,17 @@ impl Spare {
         Spare(ranges.iter().filter(|&(address, _)| address % page_bytes == 0).copied().collect())
     }
 
-    /// Drops those that the program has given back and has pages in now.
-    pub fn drop_used(&mut self, chip: &Chip) {
+    /// Drops those that the program has given back, or has pages in now.
+    pub fn drop_used(&mut self, kernel: &Kernel, chip: &Chip) {
         let is_used = |page| chip.wires.mmu.page(page).is_some();
-        self.0.retain(|&(address, bytes)| !pages::pages(address, bytes).any(is_used));
+        let is_spare = |&(address, bytes): &(u64, u64)| {
+            kernel.holds(address, bytes) && !pages::pages(address, bytes).any(is_used)
+        };
+        self.0.retain(is_spare);
     }
 
-    fn take(&mut self, bytes: u64, chip: &Chip) -> Option<u64> {
-        self.drop_used(chip);
+    fn take(&mut self, bytes: u64, kernel: &Kernel, chip: &Chip) -> Option<u64> {
+        self.drop_used(kernel, chip);
         let bytes = bytes.next_multiple_of(PAGE);
         let at = self.0.iter().position(|&(_, spare)| spare == bytes)?;
         Some(self.0.swap_remove(at).0)
@@ -157,7 +160,7 @@ pub fn attach(
         clear(user.chip, phys..phys + bytes);
         let (phys, bytes) = (phys - within, within + bytes);
         // A page of the node for itself: the RMC cannot translate one that is a queue in part.
-        let reserved = spare.take(bytes, user.chip);
+        let reserved = spare.take(bytes, kernel, user.chip);
         let reserved = reserved.map_or_else(|| reserve(bytes, kernel, user.pages), Ok);
         let address = reserved.inspect_err(|_| detach(ctx_id, &queues, spare, user))?;
         Pages::map_physical(user.chip, address, phys, bytes, Permissions::READ_WRITE);

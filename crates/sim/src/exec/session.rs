@@ -245,9 +245,12 @@ impl Session {
                 break;
             }
         }
-        let is_waiting = self.has_only_steps();
+        let is_waiting = !self.is_at_rest() && self.has_only_steps();
+        let nodes = &self.rack.nodes;
+        let has_ended = nodes.iter().all(|node| node.system.end.is_some());
+        let has_ended = has_ended || last_words(nodes, options).is_some();
         // It goes on, unless it has ended or was stopped.
-        self.is_over &= self.rack.nodes.iter().any(|node| node.next_cycle().is_some());
+        self.is_over &= has_ended || nodes.iter().any(|node| node.next_cycle().is_some());
         if !self.is_over {
             self.cut_short = None;
             self.set_pace(Pace::Fast);

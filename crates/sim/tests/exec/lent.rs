@@ -45,6 +45,7 @@ pub(super) fn with_engine() -> (Machine, Checkpoint) {
 pub(super) fn with_plugged() -> (Machine, Checkpoint) {
     let machine = load("deoi-cores", &PLUGGED);
     let checkpoint = taken(&machine, &["window_test", "--plug"], 3_000_000);
+    assert!(lent(&checkpoint)["plugged"]["pieces"][0].is_array());
     (machine, checkpoint)
 }
 

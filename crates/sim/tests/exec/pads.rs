@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use rackmem_sim::exec::part::{self, Begun, Part};
-use rackmem_sim::exec::{Checkpoint, ExecError, Job, Options};
+use rackmem_sim::exec::{Checkpoint, ExecError, Job, Options, Session, Until};
 use rackmem_sim::machine::Machine;
 
 use super::checkpoints::{chips, everything, words};
@@ -66,6 +66,28 @@ fn answers_are_the_same_from_a_checkpoint_on() {
         }
     }
     assert!(all > 10 && refused < all / 3, "{refused} of {all}");
+}
+
+#[test]
+fn a_program_goes_on_after_a_checkpoint_that_is_refused() {
+    const LOCKS: &[&str] = &["sync_bench", "--lock=lockbox", "--episodes=50"];
+    let (program, args) = (prebuilt("sync_bench.rv64"), words(LOCKS));
+    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+    let mut options = Options::default();
+    let mut session = Session::new(&machine(&[]), &[job], &options).unwrap();
+    let mut refused = 0;
+    for place in 1.. {
+        let until = Until { instructions: Some(997 * place), ..Until::default() };
+        if !session.fast_forward(until, &mut options) {
+            break;
+        }
+        if let Err(error) = session.checkpoint(&[job], Part::Whole, &mut options) {
+            assert!(error.to_string().contains("a core waits for another one"), "{error}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0, "no core has waited");
+    assert_eq!(checked(&session.finish(options)), checked(&run(&machine(&[]), 1, LOCKS)));
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::{CardMemory, Lending};
 use crate::chip::Chip;
 use crate::chip::bridge::Devices;
 use crate::chip::ni::Ni;
+use crate::chip::window::WINDOW_SLOTS;
 use crate::exec::ExecError;
 use crate::exec::checkpoint::{Checked, require};
 use crate::exec::pages::{Pages, Plugged};
@@ -214,7 +215,8 @@ impl State {
             let entered = amt.enter(base, bytes, Target { destination: lender, address });
             entered.map_err(|refused| match refused {
                 Refused::NoSlot => ExecError::Machine(format!(
-                    "extension.amt_slots: the checkpoint has {} blocks of borrowed memory; give the table as many",
+                    "extension.amt_slots: the checkpoint has {} blocks of borrowed memory; give the table of a bridge as \
+                     many (that of a window has {WINDOW_SLOTS})",
                     self.slots.len()
                 )),
                 refused => ExecError::Checkpoint(format!("memory.lent.slots: {refused}")),

@@ -66,7 +66,7 @@ impl System {
         let cores = cores.collect::<Result<Vec<_>, ()>>();
         let cores = cores.map_err(|()| "has a core that executes with timing")?;
         let device = self.device.state(&self.pages, chip);
-        self.device.spare.drop_used(chip);
+        self.device.spare.drop_used(&self.kernel, chip);
         let drivers = (&self.device.spare, self.lending.as_ref());
         let (memory, contents) = Memory::save(&self.machine, &self.pages, drivers, chip);
         let has_ended = self.end.is_some();

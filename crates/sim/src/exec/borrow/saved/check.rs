@@ -97,7 +97,9 @@ impl State {
         let is_ring = at % self.shape.page_bytes == 0 && given.contains(&at);
         let is_ring = is_ring && (1..=given.end - at).contains(&self.ring_bytes());
         require(is_ring && posted < MOST && has_status(ring), || {
-            format!("engine: no ring is at {at:#x}, with its status at {status:#x}")
+            format!(
+                "engine: no ring is at {at:#x}, with a status at {status:#x} that the program has"
+            )
         })
     }
 
@@ -106,7 +108,7 @@ impl State {
             let is_memory = memory % PAGE == 0 && memory < MOST && bytes < MOST;
             let has_all = || pages::pages(memory, bytes).all(&is_queue);
             require(is_memory && is_queue(interrupts) && has_all(), || {
-                format!("card: its memory is not all mapped, {:x?}", self.card)
+                format!("card: the program does not have all of its memory: {:x?}", self.card)
             })?;
         }
         let Some(devices) = &self.devices else { return Ok(()) };
@@ -117,7 +119,9 @@ impl State {
         let Some(pairs) = &devices.pairs else { return Ok(()) };
         match pairs.wrong(self.shape.entries, is_queue) {
             None => Ok(()),
-            Some(number) => Err(format!("devices.pairs[{number}]: no such connection is open")),
+            Some(number) => Err(format!(
+                "devices.pairs[{number}]: no connection has such rings that the program has"
+            )),
         }
     }
 }
