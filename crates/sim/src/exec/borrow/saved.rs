@@ -215,8 +215,8 @@ impl State {
             let entered = amt.enter(base, bytes, Target { destination: lender, address });
             entered.map_err(|refused| match refused {
                 Refused::NoSlot => ExecError::Machine(format!(
-                    "extension.amt_slots: the checkpoint has {} blocks of borrowed memory; give the table of a bridge as \
-                     many (that of a window has {WINDOW_SLOTS})",
+                    "extension.amt_slots: the checkpoint has {} blocks of borrowed memory; give the table of a \
+                     bridge as many (that of a window has {WINDOW_SLOTS})",
                     self.slots.len()
                 )),
                 refused => ExecError::Checkpoint(format!("memory.lent.slots: {refused}")),
