@@ -17,8 +17,10 @@ fn json_has_the_host_the_networks_the_chips_and_the_programs() {
     let (noc, chip) = (figures["noc"].as_array().unwrap(), figures["chip"].as_array().unwrap());
     assert_eq!(noc.len(), 6);
     let placements: Vec<&str> = chip.iter().map(|row| row["placement"].as_str().unwrap()).collect();
-    assert_eq!(placements, ["split", "edge", "per-tile", "split"]);
-    assert_eq!(chip[3]["workload"], "sync-read");
+    assert_eq!(placements, ["split", "split", "edge", "edge", "per-tile", "per-tile", "split"]);
+    let threads: Vec<_> = chip.iter().map(|row| row["threads"].as_u64().unwrap()).collect();
+    assert_eq!(threads, [1, 2, 1, 2, 1, 2, 1]);
+    assert_eq!(chip[6]["workload"], "sync-read");
     for row in noc.iter().chain(chip) {
         assert!(row["cycles_per_second"].as_f64().unwrap() > 0.0, "{row}");
     }

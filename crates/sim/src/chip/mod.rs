@@ -231,13 +231,14 @@ impl Chip {
         if self.wires.cpus_next != 0 || self.wires.ni_next {
             return Some(self.wires.now + 1);
         }
-        let network = self.wires.net.next_event();
-        let waiting = self.wires.net.arrived_words().iter().any(|&word| word != 0);
-        let network = if waiting { Some(self.wires.now + 1) } else { network };
-        match (network, self.wires.wheel.next()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
+        let next = self.wires.now + 1;
+        let waits = self.wires.net.arrived_words().iter().any(|&word| word != 0);
+        let due = self.wires.wheel.next().into_iter().chain(waits.then_some(next)).min();
+        // Then nobody needs to wait for the network.
+        if due.is_some_and(|due| due <= next) {
+            return due;
         }
+        self.wires.net.next_event().into_iter().chain(due).min()
     }
 
     /// Simulates one cycle; all cycles before it must have been, or have nothing in them.

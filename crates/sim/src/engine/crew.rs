@@ -6,25 +6,28 @@
 //! ([`Pace`]).
 
 use std::iter;
+use std::mem;
 use std::ops::{Index, IndexMut, Range};
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::Cycle;
-use super::order::{Order, SPINS, Turn};
+use super::order::{Order, Turn};
 use super::pace::Pace;
+use super::worker::Worker;
 
 /// Advances a part up to and including a cycle.
 type Advance<T> = fn(&mut T, Cycle);
+
+/// The parts of a thread, and the last cycle of the epoch.
+type Epoch<T> = (Vec<T>, Cycle);
 
 /// Parts of a world, in their order, and the threads that advance them.
 pub struct Crew<T> {
     /// The parts of each thread, the leader's first.
     shares: Vec<Vec<T>>,
     per_share: usize,
-    workers: Vec<Worker<T>>,
+    workers: Vec<Worker<Epoch<T>>>,
     advance: Advance<T>,
     pace: Pace,
     order: Arc<Order>,
@@ -40,7 +43,14 @@ impl<T: Send + 'static> Crew<T> {
             iter::from_fn(&mut share).take_while(|share| !share.is_empty()).collect();
         let order = Arc::new(Order::new(shares.len()));
         let turn = |share| Turn { order: Arc::clone(&order), share };
-        let workers = (1..shares.len()).map(|share| Worker::new(advance, turn(share))).collect();
+        let worker = |share| {
+            let turn = turn(share);
+            Worker::new(move |(parts, last): &mut Epoch<T>| {
+                let _advanced = turn.order.share(share, *last);
+                parts.iter_mut().for_each(|part| advance(part, *last));
+            })
+        };
+        let workers = (1..shares.len()).map(worker).collect();
         Crew { shares, per_share, workers, advance, pace: Pace::default(), order }
     }
 
@@ -77,7 +87,7 @@ impl<T: Send + 'static> Crew<T> {
         let Some((own, others)) = self.shares.split_first_mut() else { return };
         self.order.begin(last);
         for (worker, share) in self.workers.iter().zip(others.iter_mut()) {
-            worker.offer(share, last);
+            worker.offer((mem::take(share), last));
         }
         let advance_share = |number, share: &mut Vec<T>| {
             let _done = self.order.share(number, last);
@@ -85,8 +95,11 @@ impl<T: Send + 'static> Crew<T> {
         };
         advance_share(0, own);
         for (number, (worker, share)) in (1..).zip(self.workers.iter().zip(others)) {
-            if worker.take_back(share) {
+            if let Some((fresh, _)) = worker.reclaim() {
+                *share = fresh;
                 advance_share(number, share);
+            } else {
+                (*share, _) = worker.collect();
             }
         }
     }
@@ -121,124 +134,10 @@ impl<T> IndexMut<usize> for Crew<T> {
     }
 }
 
-impl<T> Drop for Crew<T> {
-    fn drop(&mut self) {
-        for Worker { slot, thread } in &mut self.workers {
-            slot.set(CLOSED);
-            if let Some(thread) = thread.take() {
-                thread.thread().unpark();
-                // If it has panicked, the leader has, too.
-                let _ = thread.join();
-            }
-        }
-    }
-}
-
-/// The share is with the leader, as between epochs.
-const HOME: u8 = 0;
-/// It is in the slot: the worker may begin with it, or the leader take it back.
-const OFFERED: u8 = 1;
-/// The worker advances it.
-const BEGUN: u8 = 2;
-/// It is in the slot, advanced.
-const DONE: u8 = 3;
-/// There are no more epochs.
-const CLOSED: u8 = 4;
-
-struct Slot<T> {
-    /// One of the above.
-    state: AtomicU8,
-    /// The share, and the last cycle of the epoch.
-    work: Mutex<(Vec<T>, Cycle)>,
-}
-
-impl<T> Slot<T> {
-    fn set(&self, state: u8) {
-        self.state.store(state, Ordering::Release);
-    }
-
-    /// Waits for one of these states: spins for a while, then calls `rest`.
-    fn wait(&self, states: [u8; 2], rest: impl Fn()) -> u8 {
-        let mut spins = 0;
-        loop {
-            let state = self.state.load(Ordering::Acquire);
-            if states.contains(&state) {
-                return state;
-            }
-            spins += 1;
-            if spins < SPINS { std::hint::spin_loop() } else { rest() }
-        }
-    }
-
-    /// Whether this thread is the one that turns a state into another one.
-    fn turn(&self, from: u8, to: u8) -> bool {
-        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    fn work(&self) -> MutexGuard<'_, (Vec<T>, Cycle)> {
-        self.work.lock().expect("a thread that simulates has panicked")
-    }
-}
-
-struct Worker<T> {
-    slot: Arc<Slot<T>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl<T: Send + 'static> Worker<T> {
-    /// A thread that waits for offers. Without one, if the host has no more, the leader takes all offers back.
-    fn new(advance: Advance<T>, turn: Turn) -> Worker<T> {
-        let slot = Arc::new(Slot { state: AtomicU8::new(HOME), work: Mutex::new((Vec::new(), 0)) });
-        let own = Arc::clone(&slot);
-        let thread = thread::Builder::new().name("simulation".to_owned());
-        let thread = thread.spawn(move || follow(&own, advance, &turn)).ok();
-        Worker { slot, thread }
-    }
-
-    fn offer(&self, share: &mut Vec<T>, last: Cycle) {
-        *self.slot.work() = (std::mem::take(share), last);
-        self.slot.set(OFFERED);
-        if let Some(thread) = &self.thread {
-            thread.thread().unpark();
-        }
-    }
-
-    /// Gets the share back. Whether it is as it was offered.
-    fn take_back(&self, share: &mut Vec<T>) -> bool {
-        let is_fresh = self.slot.turn(OFFERED, HOME);
-        if !is_fresh {
-            self.slot.wait([DONE, DONE], thread::yield_now);
-            self.slot.set(HOME);
-        }
-        *share = std::mem::take(&mut self.slot.work().0);
-        is_fresh
-    }
-}
-
-fn follow<T>(slot: &Slot<T>, advance: Advance<T>, turn: &Turn) {
-    while slot.wait([OFFERED, CLOSED], thread::park) == OFFERED {
-        if slot.turn(OFFERED, BEGUN) {
-            let _done = Done(slot);
-            let mut work = slot.work();
-            let last = work.1;
-            let _advanced = turn.order.share(turn.share, last);
-            work.0.iter_mut().for_each(|part| advance(part, last));
-        }
-    }
-}
-
-/// Says that a share is done, also if that ends in a panic: the leader must not wait for ever.
-struct Done<'a, T>(&'a Slot<T>);
-
-impl<T> Drop for Done<'_, T> {
-    fn drop(&mut self) {
-        // The leader may have closed the slot meanwhile: it has panicked.
-        self.0.turn(BEGUN, DONE);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     /// A part that counts what it was told, in its own words.
@@ -317,23 +216,11 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_that_no_thread_takes_comes_back() {
-        let slot = Slot { state: AtomicU8::new(HOME), work: Mutex::new((Vec::new(), 0)) };
-        let worker = Worker { slot: Arc::new(slot), thread: None };
-        let mut share = vec![1, 2];
-        worker.offer(&mut share, 5);
-        assert!(share.is_empty());
-        assert!(worker.take_back(&mut share));
-        assert_eq!(share, [1, 2]);
-    }
-
-    #[test]
     #[should_panic = "a thread that simulates has panicked"]
     fn the_panic_of_a_worker_reaches_the_leader() {
         let mut crew = crew(10);
         let (worker, share) = (&crew.workers[6], &mut crew.shares[7]);
-        worker.offer(share, 1_000_003);
-        worker.slot.wait([DONE, DONE], thread::yield_now);
-        worker.take_back(share);
+        worker.offer((mem::take(share), 1_000_003));
+        worker.collect();
     }
 }

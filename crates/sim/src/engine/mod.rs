@@ -7,13 +7,16 @@ mod pace;
 mod random;
 mod slab;
 mod wheel;
+mod worker;
 
 pub(crate) use agenda::Agenda;
 pub(crate) use crew::Crew;
 pub(crate) use order::Turn;
+pub(crate) use pace::Pace;
 pub use random::Random;
 pub(crate) use slab::Slab;
 pub(crate) use wheel::Wheel;
+pub(crate) use worker::Worker;
 
 /// Simulated time, in cycles of the chip's clock.
 pub type Cycle = u64;

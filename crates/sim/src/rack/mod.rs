@@ -94,7 +94,6 @@ struct Node {
 }
 
 /// All simplified nodes and the network between them, cycle by cycle.
-#[derive(Clone, Debug)]
 pub struct Rack {
     spec: NodeSpec,
     format: Format,

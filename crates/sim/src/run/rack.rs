@@ -78,7 +78,8 @@ impl Rack {
     /// # Errors
     /// As [`Rack::new`].
     pub fn mirrored(machine: &Machine) -> Result<Rack, RunError> {
-        Ok(Rack::of(chips(machine, 1, MIRROR_NODES)?, latency_cycles(machine), 1, true))
+        let chips = chips(machine, 1, MIRROR_NODES)?;
+        Ok(Rack::of(chips, latency_cycles(machine), threads(machine), true))
     }
 
     /// All chips, by their numbers.
@@ -173,6 +174,11 @@ impl<N: Node> Rack<N> {
     ) -> Rack<N> {
         let ahead = nodes.first_mut().map_or(0, |node| node.chip().wires.most_ahead);
         let epoch_cycles = latency_cycles - ahead;
+        if let [only] = &mut nodes[..]
+            && threads > 1
+        {
+            only.chip().wires.net.work_in_two();
+        }
         let mut nodes = Crew::new(nodes, threads, simulate);
         for number in nodes.numbers() {
             let turn = nodes.turn(number);

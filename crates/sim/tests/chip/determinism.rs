@@ -90,3 +90,22 @@ fn idle_cycles_may_be_skipped() {
         assert_eq!(state(&machine, 12_000, true), state(&machine, 12_000, false), "{settings}");
     }
 }
+
+/// The first cycles are for both threads; after that, where the host has a core for the second one.
+#[test]
+fn a_second_thread_changes_nothing() {
+    for settings in [
+        "workload.kind=sync-read ni.placement=edge",
+        "workload.kind=async-read ni.placement=split workload.transfer_bytes=8192",
+        "workload.kind=async-read ni.placement=edge workload.transfer_bytes=8192",
+        "workload.kind=async-read ni.placement=per-tile workload.transfer_bytes=2048",
+        "workload.kind=async-read ni.placement=edge noc.topology=noc-out",
+        "workload.kind=async-read ni.placement=per-tile ni.wq_entries=2 llc.transactions=1",
+        "workload.kind=async-read memory.model=ddr3 dram.read_queue=4",
+    ] {
+        let with = |threads| machine(&[TINY, settings, threads]);
+        let (one, two) = (with("run.threads=1"), with("run.threads=2"));
+        assert_eq!(state(&one, 12_000, false), state(&two, 12_000, false), "{settings}");
+        assert_eq!(report(&one), report(&two), "{settings}");
+    }
+}

@@ -38,6 +38,8 @@ struct ChipRow {
     placement: &'static str,
     workload: &'static str,
     transfer_bytes: u64,
+    /// Threads of this machine.
+    threads: u32,
     /// Simulated cycles.
     cycles: u64,
     seconds: f64,
@@ -84,12 +86,12 @@ pub fn run(args: &BenchSimArgs) -> Result<()> {
     spinner.set_message("simulating networks");
     let noc = noc::bench(effort.time_per_load, effort.lowest_load_only).map_err(internal)?;
     let mut chip = Vec::new();
-    for placement in PLACEMENTS {
+    for (placement, threads) in PLACEMENTS.into_iter().flat_map(|which| [(which, 1), (which, 2)]) {
         spinner.set_message(format!("simulating the chip, {placement}"));
-        chip.push(measure(placement, "async-read", TRANSFER_BYTES, &effort)?);
+        chip.push(measure(placement, "async-read", TRANSFER_BYTES, threads, &effort)?);
     }
     spinner.set_message("simulating the chip, unloaded");
-    chip.push(measure("split", "sync-read", 64, &effort)?);
+    chip.push(measure("split", "sync-read", 64, 1, &effort)?);
     let exec = exec::measure(&effort.exec, &|what| spinner.set_message(what.to_owned()))?;
     spinner.finish_and_clear();
     let figures =
@@ -109,6 +111,7 @@ fn measure(
     placement: &'static str,
     workload: &'static str,
     transfer_bytes: u64,
+    threads: u32,
     effort: &Effort,
 ) -> Result<ChipRow> {
     let machine = machine::load(
@@ -117,6 +120,7 @@ fn measure(
             Override::new("ni.placement", placement),
             Override::new("workload.kind", workload),
             Override::new("workload.transfer_bytes", transfer_bytes),
+            Override::new("run.threads", threads),
             Override::new("run.window_cycles", effort.window_cycles).if_read(),
             Override::new("run.min_windows", effort.windows).if_read(),
             Override::new("run.max_windows", effort.windows).if_read(),
@@ -127,7 +131,7 @@ fn measure(
     let report = run::run(&machine, &Options::default()).map_err(internal)?;
     let (cycles, seconds) = (report.cycles, report.seconds);
     let cycles_per_second = cycles as f64 / seconds.max(1e-9);
-    Ok(ChipRow { placement, workload, transfer_bytes, cycles, seconds, cycles_per_second })
+    Ok(ChipRow { placement, workload, transfer_bytes, threads, cycles, seconds, cycles_per_second })
 }
 
 fn render(figures: &Figures) -> String {
@@ -169,6 +173,7 @@ fn chips(rows: &[ChipRow]) -> Table {
         ("chip of 64 cores", Align::Left),
         ("workload", Align::Left),
         ("transfer", Align::Right),
+        ("threads", Align::Right),
         ("cycles", Align::Right),
         ("cycles/s", Align::Right),
     ]);
@@ -177,6 +182,7 @@ fn chips(rows: &[ChipRow]) -> Table {
             row.placement.to_owned(),
             row.workload.to_owned(),
             size::exact(row.transfer_bytes),
+            row.threads.to_string(),
             row.cycles.to_string(),
             size::rounded(row.cycles_per_second),
         ]);
@@ -206,14 +212,15 @@ mod tests {
             placement: "split",
             workload: "async-read",
             transfer_bytes: 8192,
+            threads: 2,
             cycles: 300_000,
             seconds: 3.0,
             cycles_per_second: 100_000.0,
         };
         assert_eq!(
             chips(&[chip]).render(),
-            "chip of 64 cores  workload    transfer  cycles  cycles/s\n\
-             split             async-read     8 KiB  300000     100 k\n"
+            "chip of 64 cores  workload    transfer  threads  cycles  cycles/s\n\
+             split             async-read     8 KiB        2  300000     100 k\n"
         );
     }
 }

@@ -1,17 +1,17 @@
-//! The third phase of a cycle: routers give output VCs to heads and the switch to flits.
+//! The second phase of a cycle: routers give output VCs to heads and the switch to flits.
 //!
 //! Here is what both allocators share; [`in_turn`](super::in_turn) and [`islip`](super::islip) say who gets
 //! what. What changes from flit to flit is written without branches, which the processor could not
 //! foresee.
 
 use super::super::spec::Allocator;
-use super::Network;
 use super::packets::Packets;
-use super::state::{Block, NOBODY, NONE, PORTS};
+use super::routers::Routers;
+use super::state::{Block, NOBODY, NONE, PORTS, Route};
 use super::wheel::{List, Wheel};
 use crate::engine::Cycle;
 
-impl Network {
+impl Routers {
     /// A cycle of all routers, block by block in this order.
     pub(super) fn allocate<const V: usize>(
         &mut self,
@@ -44,7 +44,7 @@ pub(super) struct Outbox<'a> {
     pub flits: &'a mut Wheel<u32>,
     pub credits: &'a mut [Wheel<u32>; 2],
     pub ejection_credits: bool,
-    /// VCs that have sent a tail, for [`end_packets`](Network::end_packets).
+    /// VCs that have sent a tail, for [`end_packets`](Routers::end_packets).
     pub ended: &'a mut List<u32>,
 }
 
@@ -57,8 +57,11 @@ impl<const V: usize> Block<V> {
         let vc = usize::from(in_port.asks) % V;
         in_port.next_vc = vc as u8 + 1;
         let credit_at = outbox.now + u64::from(in_port.credit_delay);
-        outbox.credits[usize::from(in_port.from_source)]
-            .push(credit_at, in_port.upstream + vc as u32);
+        outbox.credits[usize::from(in_port.from_source)].push_if(
+            true,
+            credit_at,
+            in_port.upstream + vc as u32,
+        );
 
         let in_vc = &mut self.in_vcs[input][vc];
         in_vc.len -= 1;
@@ -91,7 +94,9 @@ impl<const V: usize> Block<V> {
         index: usize,
         now: Cycle,
         packets: &mut Packets,
-        [heads, tails]: [&mut Wheel<u32>; 2],
+        routes: &[Route],
+        heads: &mut Wheel<u32>,
+        tails: &mut Wheel<(u32, u8)>,
     ) {
         let (input, vc) = (index / V % PORTS, index % V);
         let in_vc = &self.in_vcs[input][vc];
@@ -102,14 +107,15 @@ impl<const V: usize> Block<V> {
         port.free |= 1 << held;
         self.out_vcs[out][held].owner = NOBODY;
         let (arrives, at) = (port.endpoint != NONE, now + u64::from(port.delay));
-        tails.push_if(arrives, at, packets.pop(index));
+        let packet = packets.pop(index);
+        tails.push_if(arrives, at, (packet, routes[packet as usize].hops));
         if self.parked_inputs[out] != 0 {
             self.unpark(out);
         }
     }
 }
 
-impl Network {
+impl Routers {
     /// Packets whose tails have been sent give back their output VCs.
     pub(super) fn end_packets<const V: usize>(&mut self, blocks: &mut [Block<V>]) {
         for &index in self.ended.events() {
@@ -117,7 +123,9 @@ impl Network {
                 index as usize,
                 self.now,
                 &mut self.packets,
-                [&mut self.heads, &mut self.tails],
+                &self.routes,
+                &mut self.heads,
+                &mut self.tails,
             );
         }
         self.ended.clear();

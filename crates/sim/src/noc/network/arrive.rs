@@ -1,20 +1,38 @@
 //! The first phase of a cycle: flits and credits under way arrive.
 
 use super::super::topology::Axis;
-use super::Network;
-use super::state::{Block, NOBODY, OutPort, OutVc, PORTS};
+use super::crossing::{Entering, Inward};
+use super::routers::Routers;
+use super::state::{Block, NOBODY, PORTS, add_credit};
 
-impl Network {
-    /// Flits enter buffers, credits are counted, tails reach endpoints, heads are routed.
-    pub(super) fn arrive<const V: usize>(&mut self, blocks: &mut [Block<V>]) {
+impl Routers {
+    /// Flits enter buffers, credits are counted, heads are routed.
+    pub(super) fn arrive<const V: usize>(&mut self, blocks: &mut [Block<V>], inward: &mut Inward) {
+        self.enter(blocks, inward);
         self.credits_arrive(blocks);
-        self.source_credits_arrive::<V>();
         self.flits_arrive(blocks);
         self.route(blocks);
-        for at in 0..self.tails.events(self.now).len() {
-            self.deliver(self.tails.events(self.now)[at]);
+    }
+
+    /// Packets and flits of the ends are on their way, places of packets that were taken are free.
+    fn enter<const V: usize>(&mut self, blocks: &mut [Block<V>], inward: &mut Inward) {
+        for &Entering { vc, packet, route } in &inward.packets {
+            let index = packet as usize;
+            if index >= self.routes.len() {
+                self.routes.resize(index + 1, route);
+            }
+            self.routes[index] = route;
+            self.packets.push(vc as usize, packet);
         }
-        self.tails.clear(self.now);
+        inward.packets.clear();
+        self.flits.append(inward.arrive_at, inward.flits.events());
+        inward.flits.clear();
+        for &(endpoint, queue) in &inward.taken {
+            let exit = self.exits[usize::from(endpoint)] as usize;
+            self.slots[self.vnets + queue as usize] += 1;
+            blocks[exit / PORTS].unpark(exit % PORTS);
+        }
+        inward.taken.clear();
     }
 
     fn credits_arrive<const V: usize>(&mut self, blocks: &mut [Block<V>]) {
@@ -30,18 +48,6 @@ impl Network {
             let is_owned = owner != usize::from(NOBODY);
             block.in_ports[input].able |= u32::from(is_owned) << (owner % V);
             block.request_switch(input);
-        }
-        credits.clear(self.now);
-    }
-
-    fn source_credits_arrive<const V: usize>(&mut self) {
-        let [_, credits] = &mut self.credits;
-        for &index in credits.events(self.now) {
-            let (source, vc) = (index as usize / V, index as usize % V);
-            let out_vc = &mut self.source_vcs[index as usize];
-            add_credit(&mut self.source_ports[source], out_vc, vc, self.buffer_flits);
-            self.active_sources[source / 64] |=
-                u64::from(self.pending[source] != 0) << (source % 64);
         }
         credits.clear(self.now);
     }
@@ -63,14 +69,14 @@ impl Network {
 
     /// Looks up where the packets at the front of input VCs go, and asks for output VCs.
     fn route<const V: usize>(&mut self, blocks: &mut [Block<V>]) {
-        let routes = &mut self.slab.routes[..];
+        let routes = &mut self.routes[..];
         for &index in self.heads.events(self.now) {
             let (number, input, vc) = parts::<V>(index);
             let line = &mut self.packets.lines[index as usize];
             let route = &mut routes[line.front as usize];
             let port = number * PORTS + input;
             let at = usize::from(self.router_of[port]);
-            let router = &self.routers[at];
+            let router = &self.states[at];
             let mut hop = self.tables.hop_of(route.column, at);
             if self.tables.keeps_class() {
                 let second = self.tables.is_second(route.vnet.into(), vc);
@@ -84,7 +90,7 @@ impl Network {
             if router.edge && route.from_directory {
                 let axes = (self.axes[port], self.axes[out]);
                 let turn = matches!(axes, (Axis::X, Axis::Y) | (Axis::Y, Axis::X));
-                self.stats.directory_turns_at_edge += u64::from(turn);
+                self.directory_turns_at_edge += u64::from(turn);
             }
             line.allowed = self.tables.allowed(route.vnet.into(), route.order, hop, route.hash);
             line.vnet = route.vnet;
@@ -98,20 +104,6 @@ impl Network {
         }
         self.heads.clear(self.now);
     }
-
-    fn deliver(&mut self, id: u32) {
-        let entry = &mut self.slab.entries[id as usize];
-        entry.arrived = self.now;
-        let packet = entry.packet;
-        let stats = &mut self.stats.vnets[usize::from(packet.vnet)];
-        stats.packets_delivered += 1;
-        stats.flits_ejected += u64::from(packet.flits);
-        stats.hops += u64::from(self.slab.routes[id as usize].hops);
-        let (dst, queue) = (usize::from(packet.dst), self.queue(packet.dst, packet.vnet));
-        self.slab.push(&mut self.deliveries[queue], id);
-        self.arrived[dst / 64] |= 1 << (dst % 64);
-        self.live -= 1;
-    }
 }
 
 /// Block, port in it, and VC.
@@ -119,13 +111,4 @@ impl Network {
 fn parts<const V: usize>(index: u32) -> (usize, usize, usize) {
     let index = index as usize;
     (index / (PORTS * V), index / V % PORTS, index % V)
-}
-
-/// An output VC has a place more downstream.
-#[inline]
-fn add_credit(out_port: &mut OutPort, out_vc: &mut OutVc, vc: usize, full: u8) {
-    debug_assert!(out_vc.credits < full);
-    out_vc.credits += 1;
-    out_port.credit |= 1 << vc;
-    out_port.empty |= u32::from(out_vc.credits == full) << vc;
 }

@@ -1,18 +1,24 @@
 //! Lays out the arrays of a network.
 
+use std::cell::OnceCell;
+use std::sync::Arc;
+
 use super::super::error::SpecError;
 use super::super::routing::Tables;
 use super::super::spec::{Sources, Spec};
 use super::super::topology::{Axis, MAX_BYTE, MAX_PORTS, Port, Router, Topology};
+use super::crossing::Crossing;
+use super::ends::Ends;
 use super::in_turn::Round;
 use super::islip::Board;
 use super::packets::Packets;
+use super::routers::Routers;
 use super::state::{
     Block, Blocks, InPort, InVc, MAX_VCS, NOBODY, NONE, OutPort, OutVc, PORTS, Queue, RouterState,
     Sending, Slab,
 };
 use super::wheel::{List, Wheel};
-use super::{Network, Stats, Urgency};
+use super::{Half, Network, VnetStats};
 
 impl Network {
     /// An empty network at cycle 0. The seed decides which way flows go, nothing else.
@@ -23,35 +29,85 @@ impl Network {
         spec.check()?;
         let topology = Topology::new(spec)?;
         let tables = Tables::new(spec, &topology)?;
-        let mut network = Network::empty(spec, seed, topology, tables);
-        network.connect(spec);
-        Ok(network)
+        let (topology, tables) = (Arc::new(topology), Arc::new(tables));
+        let mut routers = Routers::empty(spec, Arc::clone(&topology), Arc::clone(&tables));
+        let mut ends = Ends::empty(spec, seed, tables, &routers);
+        for i in 0..topology.links.len() {
+            routers.connect_link(i);
+        }
+        for endpoint in 0..topology.endpoints.len() {
+            ends.entrances.push(routers.connect_endpoint(endpoint, spec));
+        }
+        let crossing = Crossing::new(topology.endpoints.len(), routers.router_of.len());
+        let half = Half { routers: Box::new(routers), crossing };
+        Ok(Network { now: 0, ends, routers: OnceCell::from(half), partner: None })
     }
+}
 
-    fn empty(spec: &Spec, seed: u64, topology: Topology, tables: Tables) -> Network {
+impl Ends {
+    /// Those of routers, without their entrances.
+    fn empty(spec: &Spec, seed: u64, tables: Arc<Tables>, routers: &Routers) -> Ends {
+        let endpoints = routers.topology.endpoints.len();
+        let (vcs, vnets) = (spec.vcs(), spec.vnets.len());
+        Ends {
+            crossing: Crossing::new(endpoints, routers.router_of.len()),
+            salt: seed.wrapping_mul(0xA24B_AED4_963E_E407),
+            routing: spec.routing,
+            tables,
+            allocator: spec.allocator,
+            vnets,
+            classes: classes(spec).into_iter().map(|class| class.vnets).collect(),
+            shares_sources: spec.sources == Sources::Shared,
+            buffer_flits: spec.buffer_flits as u8,
+            stride: routers.stride,
+            slab: Slab::new(),
+            ports: vec![OutPort::unused(vcs); endpoints],
+            vcs: vec![full(spec); endpoints * routers.stride],
+            sources: vec![Queue::EMPTY; endpoints * vnets],
+            sending: vec![Sending { flits_left: 0, vc: 0, vnet: 0 }; endpoints * vnets],
+            pending: vec![0; endpoints],
+            next_vnet: vec![0; endpoints],
+            active_sources: vec![0; endpoints.div_ceil(64)],
+            injection_delay: spec.injection_latency_cycles,
+            entrances: Vec::with_capacity(endpoints),
+            deliveries: vec![Queue::EMPTY; endpoints * vnets],
+            arrived: vec![0; endpoints.div_ceil(64)],
+            live: 0,
+            counts: vec![VnetStats::default(); vnets],
+        }
+    }
+}
+
+/// An output VC with an empty buffer behind it.
+fn full(spec: &Spec) -> OutVc {
+    OutVc { owner: NOBODY, credits: spec.buffer_flits as u8 }
+}
+
+impl Routers {
+    /// Routers that nothing joins.
+    fn empty(spec: &Spec, topology: Arc<Topology>, tables: Arc<Tables>) -> Routers {
         let (ports, endpoints) = (topology.ports, topology.endpoints.len());
         let (vcs, vnets) = (spec.vcs(), spec.vnets.len());
-        let routers: Vec<RouterState> = topology
+        let states: Vec<RouterState> = topology
             .routers
             .iter()
             .enumerate()
             .map(|(number, router)| RouterState::new(router, number, ports))
             .collect();
-        let router_of = router_of(&routers, ports);
+        let router_of = router_of(&states, ports);
         let inputs = router_of.len();
         let horizon = horizon(spec, &topology);
-        let out_vc = OutVc { owner: NOBODY, credits: spec.buffer_flits as u8 };
         let in_port = |i: usize| {
             let router = &topology.routers[usize::from(router_of[i])];
             InPort::unused(router.pipeline.routing_cycles())
         };
         let ports = (0..inputs).map(in_port).collect();
         let blank = Blank {
-            routers: &routers,
+            routers: &states,
             router_of: &router_of,
             in_ports: ports,
             out_port: OutPort::unused(vcs),
-            out_vc,
+            out_vc: full(spec),
         };
         let few = vcs <= 8;
         let blocks = if few { Blocks::Few(blank.blocks()) } else { Blocks::Many(blank.blocks()) };
@@ -60,77 +116,58 @@ impl Network {
             0 => NONE / 2,
             packets => packets.min(NONE as usize / 2) as u32,
         };
-        Network {
+        Routers {
             now: 0,
-            salt: seed.wrapping_mul(0xA24B_AED4_963E_E407),
-            routing: spec.routing,
-            allocator: spec.allocator,
+            has_work: false,
+            topology,
             tables,
-            vnets,
-            classes: classes(spec),
+            allocator: spec.allocator,
+            router_of,
+            classes: classes(spec).into_iter().map(|class| class.vcs).collect(),
             buffer_flits: spec.buffer_flits as u8,
-            shares_sources: spec.sources == Sources::Shared,
             ejection_credits: spec.ejection_credits,
+            vnets,
             axes: vec![Axis::Local; inputs],
-            slab: Slab::new(),
             packets: Packets::new(inputs * stride, spec.buffer_flits),
+            routes: Vec::new(),
             round: Round::new(blocks.len(), vcs),
             blocks,
             stride,
-            source_ports: vec![OutPort::unused(vcs); endpoints],
-            source_vcs: vec![out_vc; endpoints * stride],
             ended: List::new(inputs),
             vc_pointers: vec![0; inputs * stride],
             requests: Vec::with_capacity(PORTS * vcs),
             board: Board::default(),
-            routers,
-            router_of,
+            states,
             // A port sends and receives a flit a cycle, with a delay of its own; heads come to the
             // front as they arrive or as a tail leaves.
             flits: Wheel::new(horizon, inputs + endpoints),
             credits: [Wheel::new(horizon, 2 * inputs), Wheel::new(horizon, endpoints)],
             heads: Wheel::new(horizon, 2 * inputs),
             tails: Wheel::new(horizon, inputs),
-            sources: vec![Queue::EMPTY; endpoints * vnets],
-            sending: vec![Sending { flits_left: 0, vc: 0, vnet: 0 }; endpoints * vnets],
-            pending: vec![0; endpoints],
-            next_vnet: vec![0; endpoints],
-            active_sources: vec![0; endpoints.div_ceil(64)],
-            entrances: vec![NONE; endpoints],
             exits: vec![NONE; endpoints],
-            injection_delay: spec.injection_latency_cycles,
-            deliveries: vec![Queue::EMPTY; endpoints * vnets],
-            // Those of links come first: they never fill.
             slots: vec![capacity; (endpoints + 1) * vnets],
-            arrived: vec![0; endpoints.div_ceil(64)],
-            live: 0,
-            stats: Stats::new(vnets),
-            topology,
+            directory_turns_at_edge: 0,
         }
     }
 
-    /// Connects ports to the routers and endpoints behind them.
-    fn connect(&mut self, spec: &Spec) {
-        for i in 0..self.topology.links.len() {
-            let link = self.topology.links[i];
-            let (from, to) = (self.port_index(link.from), self.port_index(link.to));
-            let pipeline = |port: Port| self.topology.routers[port.router].pipeline;
-            let delay = pipeline(link.from).cycles_after_switch() + link.latency_cycles;
-            let credit_delay = pipeline(link.to).cycles_to_credit() + link.latency_cycles;
-            let downstream = (to * self.stride) as u32;
-            let out_port = self.blocks.out_port_mut(from);
-            out_port.downstream = downstream;
-            out_port.delay = delay as u8;
-            self.set_upstream(to, from, credit_delay);
-            self.axes[from] = link.axis;
-            self.axes[to] = link.axis;
-        }
-        for endpoint in 0..self.topology.endpoints.len() {
-            self.connect_endpoint(endpoint, spec);
-        }
+    /// Connects the ports at both ends of a link.
+    fn connect_link(&mut self, number: usize) {
+        let link = self.topology.links[number];
+        let (from, to) = (self.port_index(link.from), self.port_index(link.to));
+        let pipeline = |port: Port| self.topology.routers[port.router].pipeline;
+        let delay = pipeline(link.from).cycles_after_switch() + link.latency_cycles;
+        let credit_delay = pipeline(link.to).cycles_to_credit() + link.latency_cycles;
+        let downstream = (to * self.stride) as u32;
+        let out_port = self.blocks.out_port_mut(from);
+        out_port.downstream = downstream;
+        out_port.delay = delay as u8;
+        self.set_upstream(to, from, credit_delay);
+        self.axes[from] = link.axis;
+        self.axes[to] = link.axis;
     }
 
-    fn connect_endpoint(&mut self, endpoint: usize, spec: &Spec) {
+    /// Connects the ports behind which an endpoint is. Returns VC 0 of the one that it sends into.
+    fn connect_endpoint(&mut self, endpoint: usize, spec: &Spec) -> u32 {
         let at = self.topology.endpoints[endpoint];
         let (inject, eject) = (self.port_index(at.inject), self.port_index(at.eject));
         let pipeline = |port: Port| self.topology.routers[port.router].pipeline;
@@ -150,11 +187,7 @@ impl Network {
         self.set_upstream(inject, endpoint, credit_delay);
         self.blocks.in_port(inject).from_source = true;
         self.exits[endpoint] = eject as u32;
-        self.entrances[endpoint] = (inject * self.stride) as u32;
-    }
-
-    pub(super) fn port_index(&self, port: Port) -> usize {
-        self.routers[port.router].first as usize + port.port
+        (inject * self.stride) as u32
     }
 
     fn set_upstream(&mut self, input: usize, output: usize, credit_delay: u64) {
@@ -273,6 +306,15 @@ impl RouterState {
             edge: router.edge,
         }
     }
+}
+
+/// Virtual networks that are alike in urgency.
+#[derive(Clone, Copy, Debug)]
+struct Urgency {
+    /// Their VCs, as a mask.
+    vcs: u32,
+    /// Themselves, as a mask.
+    vnets: u32,
 }
 
 /// Classes of urgency, the most urgent first.

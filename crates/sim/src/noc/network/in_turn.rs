@@ -9,10 +9,11 @@
 
 use std::hint::select_unpredictable;
 
+use super::Bits;
 use super::allocate::{Outbox, Taken};
+use super::routers::Routers;
 use super::state::{Block, NONE, PORTS, first_from};
 use super::wheel::List;
-use super::{Bits, Network};
 
 /// The steps of a cycle. Words are by block.
 #[derive(Clone, Debug)]
@@ -39,7 +40,7 @@ impl Round {
     }
 }
 
-impl Network {
+impl Routers {
     pub(super) fn serve_in_turn<const V: usize>(
         &mut self,
         blocks: &mut [Block<V>],
@@ -76,7 +77,7 @@ impl Network {
                 let (taken, fresh) = (&mut self.round.taken[number], self.round.fresh[number]);
                 if fresh & !taken.inputs != 0 {
                     let block = &mut blocks[number];
-                    let asked = block.ask(fresh & !taken.inputs, class.vcs, taken.outputs);
+                    let asked = block.ask(fresh & !taken.inputs, *class, taken.outputs);
                     taken.inputs |= block.grant(number, asked, &mut outbox);
                     taken.outputs |= asked;
                 }
@@ -100,7 +101,7 @@ impl Network {
             let mut left = block.waiting;
             while left != 0 {
                 let first = number * PORTS + left.trailing_zeros() as usize;
-                let router = &mut self.routers[usize::from(self.router_of[first])];
+                let router = &mut self.states[usize::from(self.router_of[first])];
                 let inputs = left & router.ports;
                 left &= !inputs;
                 let from = u32::from(router.next_waiting);

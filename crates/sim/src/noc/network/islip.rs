@@ -9,10 +9,11 @@
 //! In a router that speculates, a head that asks for a VC asks for the switch too. If it then has no VC
 //! or no credit, the switch's grant is lost.
 
+use super::Bits;
 use super::allocate::{Outbox, Taken};
 use super::packets::{Line, Packets};
+use super::routers::Routers;
 use super::state::{Block, NONE, PORTS, first_from};
-use super::{Bits, Network};
 
 /// A head that asks for VCs of an output.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +71,7 @@ fn mask_of(word: u64, bit: usize) -> u64 {
     (word >> (bit % 64) & 1).wrapping_neg()
 }
 
-impl Network {
+impl Routers {
     /// A cycle of a block.
     pub(super) fn islip<const V: usize>(&mut self, blocks: &mut [Block<V>], number: usize) {
         let mut outbox = Outbox {
@@ -92,7 +93,7 @@ impl Network {
         let speculative = block.waiting & block.speculative;
         let mut taken = Taken::default();
         for class in &self.classes {
-            block.match_switch(class.vcs, speculative, &mut taken, &mut scratch);
+            block.match_switch(*class, speculative, &mut taken, &mut scratch);
         }
         if block.waiting != 0 {
             block.request_vcs(&mut scratch);

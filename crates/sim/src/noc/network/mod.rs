@@ -1,14 +1,21 @@
 //! The simulator: state in flat arrays, one function per phase of a cycle.
 //!
-//! A cycle: flits, credits and tails that arrive ([`arrive`]), sources ([`source`]), then the
-//! routers that have something to allocate ([`allocate`]). [`build`] lays out the arrays.
+//! A network has two halves: [`routers`] with the links between them, and its [`ends`], where endpoints send and take
+//! packets. Flits, credits and tails need a cycle at least from one half to the other, so both have the same cycle at
+//! the same time, and between two cycles they are handed over ([`crossing`]). In a cycle of the routers, flits and
+//! credits arrive ([`arrive`]), then routers that have something to allocate do so ([`allocate`]); in one of the ends,
+//! packets reach endpoints, then sources send ([`source`]). [`build`] lays out the arrays.
 
 mod allocate;
 mod arrive;
 mod build;
+mod crossing;
+mod ends;
 mod in_turn;
 mod islip;
 mod packets;
+mod partner;
+mod routers;
 mod source;
 mod state;
 mod stats;
@@ -20,88 +27,44 @@ mod wheel;
 pub use stats::{LinkLoad, Stats, VnetStats};
 pub use stuck::Stuck;
 
-use super::routing::{Routing, Tables};
-use super::spec::{Allocator, Packet};
-use super::topology::{Axis, Topology};
+use std::cell::OnceCell;
+use std::mem;
+
+use super::spec::Packet;
+use super::topology::Topology;
 use crate::engine::Cycle;
-use packets::Packets;
-use state::{Blocks, NONE, OutPort, OutVc, Queue, Route, RouterState, Sending, Slab, with_blocks};
-use wheel::{List, Wheel};
+use crossing::Crossing;
+use ends::Ends;
+use partner::{Partner, WORTH_PACKETS};
+use routers::Routers;
 
 /// A network with the packets in it.
-#[derive(Clone, Debug)]
 pub struct Network {
+    /// The cycle that is simulated next.
     now: Cycle,
-    salt: u64,
-    routing: Routing,
-    allocator: Allocator,
-    topology: Topology,
-    tables: Tables,
-    /// By port, the router that it belongs to.
-    router_of: Vec<u16>,
-    vnets: usize,
-    /// VCs, and virtual networks, that are served one after the other.
-    classes: Vec<Urgency>,
-    buffer_flits: u8,
-    shares_sources: bool,
-    ejection_credits: bool,
-    axes: Vec<Axis>,
-
-    slab: Slab,
-    blocks: Blocks,
-    routers: Vec<RouterState>,
-    packets: Packets,
-    /// Ports with which endpoints send.
-    source_ports: Vec<OutPort>,
-    source_vcs: Vec<OutVc>,
-    /// Places for VCs at a port: see [`Blocks`].
-    stride: usize,
-    round: in_turn::Round,
-    /// Input VCs that have sent a tail in this step.
-    ended: List<u32>,
-    /// iSLIP: by output VC, the input VC that it serves first, counted in the block.
-    vc_pointers: Vec<u16>,
-    /// iSLIP: requests of a block for VCs, empty between two blocks.
-    requests: Vec<islip::Request>,
-    board: islip::Board,
-
-    /// Input VCs that get a flit.
-    flits: Wheel<u32>,
-    /// Output VCs that get a credit: those of routers, and those of sources.
-    credits: [Wheel<u32>; 2],
-    /// Head flits that come to the front and are ready for VC allocation in that cycle.
-    heads: Wheel<u32>,
-    /// Packets whose tail reaches the endpoint.
-    tails: Wheel<u32>,
-
-    sources: Vec<Queue>,
-    sending: Vec<Sending>,
-    /// Virtual networks with something to send, by endpoint.
-    pending: Vec<u32>,
-    next_vnet: Vec<u8>,
-    active_sources: Vec<u64>,
-    /// Input VC 0 of the port that an endpoint sends into.
-    entrances: Vec<u32>,
-    /// The output that leads to an endpoint.
-    exits: Vec<u32>,
-    injection_delay: u64,
-
-    deliveries: Vec<Queue>,
-    /// Places that delivery queues have left, less packets on their way out.
-    slots: Vec<u32>,
-    arrived: Vec<u64>,
-    /// Packets sent and not yet delivered.
-    live: u64,
-    stats: Stats,
+    ends: Ends,
+    /// Empty while the second thread has them, until somebody looks.
+    routers: OnceCell<Half>,
+    partner: Option<Partner>,
 }
 
-/// Virtual networks that are alike in urgency.
-#[derive(Clone, Copy, Debug)]
-struct Urgency {
-    /// Their VCs, as a mask.
-    vcs: u32,
-    /// Themselves, as a mask.
-    vnets: u32,
+/// The routers, and what they have for the ends or get from them.
+struct Half {
+    routers: Box<Routers>,
+    crossing: Crossing,
+}
+
+impl Half {
+    /// Has what reaches the ends in a cycle, which may not be the one after the last that was simulated.
+    fn hand_out(&mut self, cycle: Cycle) {
+        if self.crossing.outward.cycle != cycle {
+            self.routers.hand_out(cycle, &mut self.crossing.outward);
+        }
+    }
+
+    fn tick(&mut self, now: Cycle) {
+        self.routers.tick(now, &mut self.crossing);
+    }
 }
 
 /// A packet that has arrived, with its times.
@@ -122,12 +85,12 @@ pub struct Delivered {
 impl Network {
     /// Number of endpoints.
     pub fn endpoints(&self) -> usize {
-        self.entrances.len()
+        self.ends.endpoints()
     }
 
     /// The graph of routers, links and endpoints.
     pub fn topology(&self) -> &Topology {
-        &self.topology
+        &self.routers().topology
     }
 
     /// The cycle that the next [`tick`](Network::tick) simulates.
@@ -140,113 +103,87 @@ impl Network {
     /// # Panics
     /// An endpoint or virtual network does not exist, or the packet has no flits.
     pub fn send(&mut self, packet: Packet) {
-        let endpoints = self.endpoints();
-        assert!(usize::from(packet.src) < endpoints, "packet from endpoint {}", packet.src);
-        assert!(usize::from(packet.dst) < endpoints, "packet to endpoint {}", packet.dst);
-        assert!(usize::from(packet.vnet) < self.vnets, "packet in virtual network {}", packet.vnet);
-        assert!(packet.flits > 0, "packet without flits");
-        let hash = self.hash(&packet);
-        let order = self.routing.order(&packet, hash);
-        let route = Route {
-            column: self.tables.column(order, packet.dst.into()),
-            hash: hash as u16,
-            vnet: packet.vnet,
-            order,
-            from_directory: packet.class.is_of_directory(),
-            hops: 0,
-            flits: packet.flits,
-        };
-        let id = self.slab.insert(packet, route, self.now);
-        let src = usize::from(packet.src);
-        let queue = self.source_queue(packet.src, packet.vnet);
-        self.slab.push(&mut self.sources[queue], id);
-        self.pending[src] |= 1 << (queue - src * self.vnets);
-        self.active_sources[src / 64] |= 1 << (src % 64);
-        self.stats.vnets[usize::from(packet.vnet)].packets_sent += 1;
-        self.live += 1;
-    }
-
-    /// Hash of what keeps packets in order: source, destination, virtual network and flow.
-    fn hash(&self, packet: &Packet) -> u32 {
-        let flow =
-            u64::from(packet.flow) << 32 | u64::from(packet.src) << 16 | u64::from(packet.dst);
-        let mixed =
-            (flow ^ self.salt ^ u64::from(packet.vnet) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        (mixed >> 32) as u32
-    }
-
-    fn queue(&self, endpoint: u16, vnet: u8) -> usize {
-        usize::from(endpoint) * self.vnets + usize::from(vnet)
-    }
-
-    /// The source queue of an endpoint for packets of a virtual network.
-    #[inline]
-    fn source_queue(&self, endpoint: u16, vnet: u8) -> usize {
-        self.queue(endpoint, if self.shares_sources { 0 } else { vnet })
+        self.ends.send(packet, self.now);
     }
 
     /// Packets that wait at a source in the queue of a virtual network, including one that has left in part.
     pub fn queued(&self, src: u16, vnet: u8) -> usize {
-        let queue = self.source_queue(src, vnet);
-        self.sources[queue].len as usize + usize::from(self.sending[queue].flits_left > 0)
+        self.ends.queued(src, vnet)
+    }
+
+    /// Has a second thread simulate routers from now on, where that is faster.
+    pub fn work_in_two(&mut self) {
+        self.partner = Some(Partner::new());
+    }
+
+    /// The routers, when the second thread has given them back.
+    fn half(&self) -> &Half {
+        let end = || self.partner.as_ref().map(Partner::end);
+        self.routers.get_or_init(|| end().expect("the second thread has the routers"))
+    }
+
+    fn routers(&self) -> &Routers {
+        &self.half().routers
     }
 
     /// Simulates one cycle of all routers and links.
     pub fn tick(&mut self) {
-        self.with_blocks(|network, blocks| {
-            with_blocks!(blocks, blocks => {
-                network.arrive(blocks);
-                network.inject();
-                let order = 0..blocks.len();
-                network.allocate(blocks, order);
-            });
-        });
+        self.tick_with(Half::tick);
+    }
+
+    /// Simulates one cycle, that of the routers in this way.
+    fn tick_with(&mut self, tick: fn(&mut Half, Cycle)) {
+        self.half();
+        if let Some(half) = self.routers.get_mut() {
+            half.hand_out(self.now);
+            mem::swap(&mut half.crossing, &mut self.ends.crossing);
+            tick(half, self.now);
+        }
+        self.ends.tick(self.now);
         self.now += 1;
     }
 
-    /// Lends the blocks to a phase of a cycle.
-    fn with_blocks(&mut self, phase: impl FnOnce(&mut Network, &mut Blocks)) {
-        let mut blocks = std::mem::replace(&mut self.blocks, Blocks::Few(Vec::new()));
-        phase(self, &mut blocks);
-        self.blocks = blocks;
+    /// Simulates one cycle, that of the routers by the second thread if that is worth it.
+    #[inline]
+    fn tick_in_two(&mut self) {
+        let is_busy = self.ends.live >= WORTH_PACKETS * self.endpoints() as u64;
+        let Some(partner) = self.partner.as_mut().filter(|_| is_busy) else { return self.tick() };
+        if !partner.is_worth_it() {
+            return self.tick();
+        }
+        let near = mem::take(&mut self.ends.crossing);
+        self.ends.crossing = match self.routers.take() {
+            Some(half) => partner.begin(half, near, self.now),
+            None => partner.go_on(near, self.now),
+        };
+        self.ends.tick(self.now);
+        self.now += 1;
     }
 
     /// Whether nothing is queued or on its way; delivery queues may hold packets.
     pub fn is_idle(&self) -> bool {
-        self.live == 0
+        self.ends.live == 0
     }
 
     /// The next cycle in which something happens if nothing is sent or taken until then: `now` if a
     /// router or source has work, `None` if the network is idle or all packets in it wait: for full
     /// delivery queues, or for each other.
     pub fn next_event(&self) -> Option<Cycle> {
-        if self.live == 0 {
+        let Network { now, ends, .. } = self;
+        if ends.live == 0 {
             return None;
         }
-        if self.has_work() {
-            return Some(self.now);
+        // Then nobody needs to wait for the routers.
+        if ends.have_work() {
+            return Some(*now);
         }
-        let nexts = [
-            self.flits.next(self.now),
-            self.next_credit(),
-            self.heads.next(self.now),
-            self.tails.next(self.now),
-        ];
-        nexts.into_iter().flatten().min()
-    }
-
-    /// Whether a router or a source has work.
-    #[inline]
-    fn has_work(&self) -> bool {
-        self.blocks.have_work() || self.active_sources.iter().any(|&word| word != 0)
-    }
-
-    /// Whether something arrives in the cycle that is simulated next.
-    #[inline]
-    fn has_arrivals(&self) -> bool {
-        let wheels = [&self.flits, &self.credits[0], &self.credits[1], &self.heads, &self.tails];
-        wheels.iter().any(|wheel| !wheel.events(self.now).is_empty())
+        let Half { routers, crossing } = self.half();
+        let inward = &ends.crossing.inward;
+        if routers.has_work || !crossing.outward.is_empty() || routers.would_wake(inward) {
+            return Some(*now);
+        }
+        let flits = (!inward.flits.events().is_empty()).then_some(inward.arrive_at);
+        flits.into_iter().chain(routers.next_arrival(*now)).min()
     }
 
     /// Lets time pass in which nothing happens, up to `cycle`, which is simulated next.
@@ -271,32 +208,44 @@ impl Network {
             debug_assert!(self.next_event().is_none_or(|event| event >= cycle));
             self.pass_to(cycle);
         }
-        if self.live != 0 && self.now == cycle && (self.has_work() || self.has_arrivals()) {
-            self.tick();
+        let is_away = self.routers.get().is_none();
+        if self.ends.live != 0 && self.now == cycle && (is_away || self.has_work()) {
+            self.tick_in_two();
         } else {
             self.pass_to(cycle + 1);
         }
+    }
+
+    /// Whether something may happen in the cycle that is simulated next.
+    #[inline]
+    fn has_work(&self) -> bool {
+        let Network { now, ends, .. } = self;
+        let Half { routers, crossing } = self.half();
+        routers.has_work
+            || ends.have_work()
+            || !ends.crossing.inward.is_empty()
+            || !crossing.outward.is_empty()
+            || routers.has_arrivals(*now)
     }
 
     /// Lets time pass up to a cycle before which there is no event.
     fn pass_to(&mut self, cycle: Cycle) {
         // Credits of the last packets may still be on their way back.
         while self.now < cycle && self.next_credit().is_some_and(|at| at < cycle) {
-            self.with_blocks(|network, blocks| {
-                with_blocks!(blocks, blocks => network.arrive(blocks));
-            });
-            self.now += 1;
+            self.tick();
         }
         self.now = self.now.max(cycle);
     }
 
     fn next_credit(&self) -> Option<Cycle> {
-        self.credits.iter().filter_map(|credits| credits.next(self.now)).min()
+        let Half { routers, crossing } = self.half();
+        let is_next = !crossing.outward.credits.events().is_empty();
+        if is_next { Some(crossing.outward.cycle) } else { routers.next_credit(self.now) }
     }
 
     /// Endpoints with packets in a delivery queue, in the order of their numbers.
     pub fn arrived(&self) -> impl Iterator<Item = u16> + '_ {
-        self.arrived
+        self.arrived_words()
             .iter()
             .enumerate()
             .flat_map(|(word, &bits)| Bits(bits).map(move |bit| (word * 64 + bit) as u16))
@@ -304,13 +253,12 @@ impl Network {
 
     /// One bit per endpoint with packets in a delivery queue, 64 to a word.
     pub fn arrived_words(&self) -> &[u64] {
-        &self.arrived
+        &self.ends.arrived
     }
 
     /// The packet that [`take`](Network::take) would take.
     pub fn peek(&self, endpoint: u16, vnet: u8) -> Option<&Packet> {
-        let first = self.deliveries[self.queue(endpoint, vnet)].first;
-        (first != NONE).then(|| &self.slab.entries[first as usize].packet)
+        self.ends.peek(endpoint, vnet)
     }
 
     /// Takes the packet that has waited longest in a delivery queue.
@@ -320,42 +268,18 @@ impl Network {
 
     /// As [`take`](Network::take), with the packet's times.
     pub fn take_timed(&mut self, endpoint: u16, vnet: u8) -> Option<Delivered> {
-        let queue = self.queue(endpoint, vnet);
-        if self.deliveries[queue].first == NONE {
-            return None;
-        }
-        let id = self.slab.pop(&mut self.deliveries[queue]);
-        self.slab.remove(id);
-        self.slots[self.vnets + queue] += 1;
-        self.blocks.unpark(self.exits[usize::from(endpoint)] as usize);
-        let first = usize::from(endpoint) * self.vnets;
-        if self.deliveries[first..first + self.vnets].iter().all(|queue| queue.len == 0) {
-            self.arrived[usize::from(endpoint) / 64] &= !(1 << (endpoint % 64));
-        }
-        let entry = &self.slab.entries[id as usize];
-        let (packet, created, injected) = (entry.packet, entry.created, entry.injected);
-        let hops = self.slab.routes[id as usize].hops;
-        Some(Delivered { packet, created, injected, arrived: entry.arrived, hops })
+        self.ends.take(endpoint, vnet)
     }
 
     /// Counters since the network was built.
-    pub fn stats(&self) -> &Stats {
-        &self.stats
+    pub fn stats(&self) -> Stats {
+        let directory_turns_at_edge = self.routers().directory_turns_at_edge;
+        Stats { vnets: self.ends.counts.clone(), directory_turns_at_edge }
     }
 
     /// Flits on each link between routers, with its place on the floor plan.
     pub fn link_loads(&self) -> impl Iterator<Item = LinkLoad> + '_ {
-        self.topology.links.iter().map(|link| {
-            let place = |router: usize| {
-                let router = self.topology.routers[router];
-                (router.x, router.y)
-            };
-            LinkLoad {
-                from: place(link.from.router),
-                to: place(link.to.router),
-                flits: self.blocks.out_port(self.port_index(link.from)).flits,
-            }
-        })
+        self.routers().link_loads()
     }
 }
 

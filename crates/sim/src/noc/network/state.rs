@@ -116,9 +116,9 @@ impl Blocks {
         with_blocks!(self, blocks => &blocks[port / PORTS].out_vcs[port % PORTS][vc])
     }
 
-    /// Lets heads that wait for an output try again.
-    pub fn unpark(&mut self, out: usize) {
-        with_blocks!(self, blocks => blocks[out / PORTS].unpark(out % PORTS));
+    /// Whether heads wait for an output in vain.
+    pub fn is_waited_for(&self, out: usize) -> bool {
+        with_blocks!(self, blocks => blocks[out / PORTS].parked_inputs[out % PORTS] != 0)
     }
 }
 
@@ -258,6 +258,15 @@ pub(super) struct OutVc {
     pub owner: u16,
     /// Free places downstream.
     pub credits: u8,
+}
+
+/// An output VC has a place more downstream.
+#[inline]
+pub(super) fn add_credit(out_port: &mut OutPort, out_vc: &mut OutVc, vc: usize, full: u8) {
+    debug_assert!(out_vc.credits < full);
+    out_vc.credits += 1;
+    out_port.credit |= 1 << vc;
+    out_port.empty |= u32::from(out_vc.credits == full) << vc;
 }
 
 /// The fields of a packet for routing, apart so that they stay in the cache.

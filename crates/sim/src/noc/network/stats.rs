@@ -28,10 +28,6 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub(super) fn new(vnets: usize) -> Stats {
-        Stats { vnets: vec![VnetStats::default(); vnets], directory_turns_at_edge: 0 }
-    }
-
     /// Flits that have left source queues, over all virtual networks.
     pub fn flits_injected(&self) -> u64 {
         self.vnets.iter().map(|vnet| vnet.flits_injected).sum()

@@ -4,6 +4,8 @@ use std::fmt;
 
 use super::super::spec::Packet;
 use super::Network;
+use super::ends::Ends;
+use super::routers::Routers;
 use super::state::{InVc, NONE, PORTS};
 use crate::engine::Cycle;
 
@@ -36,39 +38,40 @@ impl Network {
     /// The oldest packets that have not been delivered, the oldest first, then those that have been and not taken; at
     /// most `count`.
     pub fn stuck(&self, now: Cycle, count: usize) -> Vec<Stuck> {
-        let entry = |id: u32| &self.slab.entries[id as usize];
-        let all = 0..self.slab.entries.len() as u32;
-        let mut ids: Vec<u32> = all.filter(|&id| entry(id).live).collect();
+        let entries = &self.ends.slab.entries;
+        let entry = |id: u32| &entries[id as usize];
+        let mut ids: Vec<u32> = (0..entries.len() as u32).filter(|&id| entry(id).live).collect();
         ids.sort_by_key(|&id| (entry(id).arrived != 0, entry(id).created, id));
         ids.truncate(count);
-        let describe = |id: u32| {
-            let entry = &self.slab.entries[id as usize];
-            Stuck {
-                packet: entry.packet,
-                since: entry.created,
-                age_cycles: now.saturating_sub(entry.created),
-                place: self.place(id),
-            }
+        let describe = |id: u32| Stuck {
+            packet: entry(id).packet,
+            since: entry(id).created,
+            age_cycles: now.saturating_sub(entry(id).created),
+            place: self.place(id),
         };
         ids.into_iter().map(describe).collect()
     }
 
     fn place(&self, id: u32) -> String {
-        if self.slab.entries[id as usize].arrived != 0 {
+        if self.ends.slab.entries[id as usize].arrived != 0 {
             return "in the delivery queue".to_owned();
         }
-        let mut places: Vec<String> = Vec::new();
-        for index in 0..self.blocks.len() * PORTS * self.stride {
-            let count = self.flits_of(index, id);
-            if count > 0 {
-                places.push(self.buffer_place(index, count));
-            }
-        }
+        let places = self.routers().places(id);
         match places.is_empty() {
             false => places.join(", "),
-            true if self.is_at_source(id) => "in the source queue".to_owned(),
+            true if self.ends.is_at_source(id) => "in the source queue".to_owned(),
             true => "on a link".to_owned(),
         }
+    }
+}
+
+impl Routers {
+    /// The buffers that have flits of a packet.
+    fn places(&self, id: u32) -> Vec<String> {
+        let vcs = 0..self.blocks.len() * PORTS * self.stride;
+        let counted = vcs.map(|index| (index, self.flits_of(index, id)));
+        let here = counted.filter(|&(_, count)| count > 0);
+        here.map(|(index, count)| self.buffer_place(index, count)).collect()
     }
 
     /// Flits of a packet in the buffer of an input VC.
@@ -77,7 +80,7 @@ impl Network {
         let mut len = usize::from(in_vc.len);
         for (place, packet) in self.packets.of(index).enumerate() {
             let is_routed = place == 0 && in_vc.left > 0;
-            let left = if is_routed { in_vc.left } else { self.slab.routes[packet as usize].flits };
+            let left = if is_routed { in_vc.left } else { self.routes[packet as usize].flits };
             let here = len.min(usize::from(left));
             if packet == id {
                 return here;
@@ -94,7 +97,7 @@ impl Network {
     fn buffer_place(&self, index: usize, flits: usize) -> String {
         let (in_vc, port, vc) = (self.in_vc(index), index / self.stride, index % self.stride);
         let number = usize::from(self.router_of[port]);
-        let first = self.routers[number].first as usize;
+        let first = self.states[number].first as usize;
         let router = self.topology.routers[number];
         let held = usize::from(in_vc.held);
         let out = port - port % PORTS + usize::from(in_vc.out);
@@ -111,7 +114,9 @@ impl Network {
             port - first
         )
     }
+}
 
+impl Ends {
     fn is_at_source(&self, id: u32) -> bool {
         let packet = self.slab.entries[id as usize].packet;
         let mut next = self.sources[self.source_queue(packet.src, packet.vnet)].first;

@@ -2,7 +2,6 @@
 
 use super::super::spec::{Allocator, Class, Packet, Pipeline, Spec, VnetSpec};
 use super::super::{Routing, Shape};
-use super::state::{Blocks, with_blocks};
 use super::{Delivered, Network};
 use crate::engine::Random;
 
@@ -12,20 +11,17 @@ const LONG: u64 = 1_000_000;
 impl Network {
     /// A cycle in which blocks of routers are visited from the last to the first.
     fn tick_backwards(&mut self) {
-        self.with_blocks(|network, blocks| {
-            with_blocks!(blocks, blocks => {
-                network.arrive(blocks);
-                network.inject();
-                let order = (0..blocks.len()).rev();
-                network.allocate(blocks, order);
-            });
+        self.tick_with(|half, now| {
+            half.routers.tick_in_order(now, &mut half.crossing, |blocks| (0..blocks).rev());
         });
-        self.now += 1;
     }
 }
 
 fn storm(spec: &Spec, tick: fn(&mut Network)) -> Vec<Delivered> {
-    let mut network = Network::new(spec, 3).unwrap();
+    storm_in(Network::new(spec, 3).unwrap(), tick)
+}
+
+fn storm_in(mut network: Network, tick: fn(&mut Network)) -> Vec<Delivered> {
     let mut random = Random::new(3, 0);
     let endpoints = network.endpoints() as u64;
     let mut log = Vec::new();
@@ -80,6 +76,32 @@ fn the_order_in_which_routers_are_visited_does_not_matter() {
                 "{} {router}",
                 spec.topology
             );
+        }
+    }
+}
+
+/// With and without a second thread, and with one that has the routers in some of the cycles only.
+#[test]
+fn a_second_thread_changes_nothing() {
+    for allocator in [Allocator::OneRequest, Allocator::Islip] {
+        let shape = "chip-mesh:4x4".parse().unwrap();
+        let routing = "cdr-directory".parse().unwrap();
+        let mut spec = Spec::standalone(shape, routing, Pipeline::Three);
+        spec.vnets = vec![VnetSpec { vcs: 2, ordered: true }, VnetSpec { vcs: 3, ordered: false }];
+        spec.delivery_capacity_packets = 3;
+        spec.allocator = allocator;
+        let alone = storm(&spec, Network::tick);
+        let ways: [fn(&mut Network); 2] = [
+            |network| network.simulate(network.now()),
+            |network| match network.now() % 7 {
+                0..3 => network.tick(),
+                _ => network.simulate(network.now()),
+            },
+        ];
+        for way in ways {
+            let mut network = Network::new(&spec, 3).unwrap();
+            network.work_in_two();
+            assert_eq!(alone, storm_in(network, way), "{allocator:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::engine::Cycle;
 
 /// Events in the order in which they were noted, in an array that is long enough from the start.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct List<T> {
     events: Box<[T]>,
     len: usize,
@@ -21,6 +21,11 @@ impl<T: Copy + Default> List<T> {
     pub fn push_if(&mut self, condition: bool, event: T) {
         self.events[self.len] = event;
         self.len += usize::from(condition);
+    }
+
+    pub fn append(&mut self, events: &[T]) {
+        self.events[self.len..][..events.len()].copy_from_slice(events);
+        self.len += events.len();
     }
 
     #[inline]
@@ -53,16 +58,20 @@ impl<T: Copy + Default> Wheel<T> {
         Wheel { slots: vec![List::new(capacity); size], mask: size - 1 }
     }
 
-    /// Lets an event happen in this cycle, which must not be further ahead than the horizon.
-    #[inline]
-    pub fn push(&mut self, cycle: Cycle, event: T) {
-        self.push_if(true, cycle, event);
-    }
-
-    /// The same on a condition.
+    /// Lets an event happen in this cycle, which must not be further ahead than the horizon, on a condition.
     #[inline]
     pub fn push_if(&mut self, condition: bool, cycle: Cycle, event: T) {
         self.slots[cycle as usize & self.mask].push_if(condition, event);
+    }
+
+    /// Lets these events happen in this cycle, too.
+    pub fn append(&mut self, cycle: Cycle, events: &[T]) {
+        self.slots[cycle as usize & self.mask].append(events);
+    }
+
+    /// Gives the events of this cycle for an empty list.
+    pub fn swap(&mut self, cycle: Cycle, list: &mut List<T>) {
+        std::mem::swap(&mut self.slots[cycle as usize & self.mask], list);
     }
 
     /// The events of this cycle.
