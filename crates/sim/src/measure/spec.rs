@@ -31,7 +31,8 @@ section! {
         reads: u32 = 128,
         /// Cycles without any progress after which the run is given up.
         watchdog_cycles: u64 = 200_000,
-        /// Threads for the chips of a rack; 0 = one per core of the host. The result is the same.
+        /// Threads for the chips of a rack, or for a chip that is alone, which uses two at most; 0 = one per core of
+        /// the host. The result is the same.
         threads: u32 = 0,
     }
 }

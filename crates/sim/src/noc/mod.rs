@@ -11,9 +11,9 @@
 //! occur, and between the two sides of a ring's dateline. [`deadlock`] checks that this is enough.
 //!
 //! [`Network`] is what a chip uses: [`send`](Network::send), [`tick`](Network::tick),
-//! [`take`](Network::take). Nothing in a tick allocates (queues keep their capacity), hashes or
-//! locks; routers without work are not visited. Every link and every credit takes at least a cycle,
-//! so the order in which routers are visited does not matter.
+//! [`take`](Network::take). Nothing in a tick allocates (queues keep their capacity) or hashes, and nobody waits for
+//! a lock; routers without work are not visited. Every link and every credit takes at least a cycle,
+//! so the order in which routers are visited does not matter, nor whether a second thread does it.
 //!
 //! The router follows what Dally and Towles describe (Principles and Practices of Interconnection
 //! Networks, chapters 16 to 20). Left out: adaptive routing, shared buffers, bypassing, more than

@@ -2,8 +2,8 @@
 //!
 //! A packet from a chip reaches another one a fabric latency later, so for that long, an epoch, the chips do
 //! not see each other (for less where the head of a packet leaves before its tail is known): threads simulate
-//! them side by side, and the packets travel in between, in the order of the chips' numbers. The result does not
-//! depend on the threads.
+//! them side by side, and the packets travel in between, in the order of the chips' numbers. A chip that is alone
+//! has a second thread for its routers (`noc/network/partner.rs`). The result does not depend on the threads.
 //!
 //! The remote ends of a chip that is alone are its mirror image: for each request that leaves, the same
 //! request arrives from outside, and the answer to the one takes as long as this chip's RRPPs take for the

@@ -127,48 +127,17 @@ pub const USES: &[One] = &[
         "deoi",
         &[("experiment.count", "200"), ("experiment.warm_up", "10"), ("experiment.place", "local")],
     ),
-    workload(
-        "deoi",
-        &[
-            ("experiment.kind", "nic-send"),
-            ("experiment.count", "60"),
-            ("experiment.warm_up", "10"),
-        ],
-    ),
-    workload(
-        "deoi",
-        &[
-            ("experiment.kind", "nic-receive"),
-            ("experiment.count", "60"),
-            ("experiment.warm_up", "10"),
-        ],
-    ),
-    workload(
-        "deoi",
-        &[
-            ("experiment.kind", "nic-ping-pong"),
-            ("experiment.count", "60"),
-            ("experiment.warm_up", "10"),
-        ],
-    ),
-    workload(
-        "deoi",
-        &[("experiment.kind", "rdma"), ("experiment.count", "60"), ("experiment.warm_up", "10")],
-    ),
-    workload("thunder", &[("experiment.count", "60"), ("experiment.warm_up", "10")]),
+    workload("deoi", &[("experiment.kind", "nic-send"), SHORT[0], SHORT[1]]),
+    workload("deoi", &[("experiment.kind", "nic-receive"), SHORT[0], SHORT[1]]),
+    workload("deoi", &[("experiment.kind", "nic-ping-pong"), SHORT[0], SHORT[1]]),
+    workload("deoi", &[("experiment.kind", "rdma"), SHORT[0], SHORT[1]]),
+    workload("thunder", &SHORT),
     workload("thunder", &[("qpair.buffers", "cached"), SHORT[0], SHORT[1]]),
     workload(
         "thunder",
         &[("qpair.buffers", "uncached"), ("qpair.translation", "call"), SHORT[0], SHORT[1]],
     ),
-    workload(
-        "thunder",
-        &[
-            ("experiment.kind", "qpair-stream"),
-            ("experiment.count", "60"),
-            ("experiment.warm_up", "10"),
-        ],
-    ),
+    workload("thunder", &[("experiment.kind", "qpair-stream"), SHORT[0], SHORT[1]]),
     program(2, &["rack_test"], "sonuma", &[]),
     program(
         2,

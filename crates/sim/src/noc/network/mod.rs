@@ -35,7 +35,7 @@ use super::topology::Topology;
 use crate::engine::Cycle;
 use crossing::Crossing;
 use ends::Ends;
-use partner::{Partner, WORTH_PACKETS};
+use partner::Partner;
 use routers::Routers;
 
 /// A network with the packets in it.
@@ -146,7 +146,8 @@ impl Network {
     /// Simulates one cycle, that of the routers by the second thread if that is worth it.
     #[inline]
     fn tick_in_two(&mut self) {
-        let is_busy = self.ends.live >= WORTH_PACKETS * self.endpoints() as u64;
+        // With less, the routers have too little to do for a second thread.
+        let is_busy = self.ends.live >= self.endpoints() as u64;
         let Some(partner) = self.partner.as_mut().filter(|_| is_busy) else { return self.tick() };
         if !partner.is_worth_it() {
             return self.tick();

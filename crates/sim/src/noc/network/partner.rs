@@ -12,9 +12,6 @@ use crate::engine::{Cycle, Pace, Worker};
 /// Cycles between two looks at the clock.
 const CYCLES: u32 = 16;
 
-/// Packets under way for each endpoint from which on a cycle of the routers is worth handing over.
-pub(super) const WORTH_PACKETS: u64 = 1;
-
 /// A cycle of the routers, with what they get from the ends or have for them.
 type Message = Option<(Crossing, Cycle)>;
 

@@ -2,7 +2,7 @@
 //! they are at hand: mean latency up to 85 % of saturation, and saturation. Without them the test says
 //! so and passes.
 //!
-//! `cargo test --release -p rackmem-sim --test noc_reference -- --nocapture` prints the table.
+//! `cargo test --release -p rackmem-sim --test noc reference -- --nocapture` prints the table.
 
 use std::path::Path;
 

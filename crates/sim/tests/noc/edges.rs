@@ -13,8 +13,7 @@ use rackmem_sim::noc::{
 };
 use rackmem_sim::reference::queueing::zero_load;
 
-/// Longer than any of these tests takes, in cycles.
-const LONG: u64 = 1_000_000;
+use super::{LONG, packet, receive, tick};
 
 fn edges(text: &str) -> Shape {
     Shape::Edges(Arc::new(EdgeList::parse(text.as_bytes(), "links").unwrap()))
@@ -63,15 +62,9 @@ fn alone(spec: &Spec) -> Vec<(u64, u8)> {
     let endpoints = network.endpoints() as u16;
     let mut all = Vec::new();
     for (src, dst) in (0..endpoints).flat_map(|src| (0..endpoints).map(move |dst| (src, dst))) {
-        let packet = Packet { src, dst, vnet: 0, flits: 3, class: Class::Other, flow: 0, tag: 0 };
+        let packet = packet(src, dst, 3);
         network.send(packet);
-        let got = loop {
-            network.tick();
-            assert!(network.now() < LONG, "{src} {dst}");
-            if let Some(got) = network.take_timed(dst, 0) {
-                break got;
-            }
-        };
+        let got = receive(&mut network, dst, 0);
         assert_eq!(got.arrived - got.created, zero_load(spec, &graph, &packet), "{src} {dst}");
         all.push((got.arrived - got.created, got.hops));
     }
@@ -143,8 +136,7 @@ fn all_arrive(spec: &Spec, packets: u32) {
         network.send(Packet { src, dst, vnet, flits: 4, class: Class::Other, flow: 0, tag });
     }
     while !network.is_idle() || network.arrived().next().is_some() {
-        network.tick();
-        assert!(network.now() < LONG, "{:?}", network.stuck(network.now(), 3));
+        tick(&mut network);
         for endpoint in network.arrived().collect::<Vec<u16>>() {
             for vnet in 0..2 {
                 while let Some(packet) = network.take(endpoint, vnet) {
