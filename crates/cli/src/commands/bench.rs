@@ -54,8 +54,9 @@ pub struct BenchArgs {
 pub enum BenchCommand {
     /// Measure how many cycles and instructions the simulator gets through per second
     #[command(
-        long_about = "Simulates, on one core, networks on chip under uniform traffic and the \
-            64-core chip - saturated, for each placement of its network interfaces, and unloaded - \
+        long_about = "Simulates networks on chip under uniform traffic, on one core, and the \
+            64-core chip - unloaded, and saturated with one and with two threads, for each \
+            placement of its network interfaces - \
             and prints the simulated cycles per second. Then it executes a program: without timing, \
             on one node of soNUMA, on eight of them with one and with two threads, and on all cores \
             of a 64-core chip, where only the part counts in which all of them work; and prints the \

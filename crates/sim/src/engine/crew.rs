@@ -77,7 +77,6 @@ impl<T: Send + 'static> Crew<T> {
     }
 
     fn advance_alone(&mut self, last: Cycle) {
-        self.order.begin(0);
         let advance = self.advance;
         self.iter_mut().for_each(|part| advance(part, last));
     }
@@ -85,7 +84,7 @@ impl<T: Send + 'static> Crew<T> {
     fn advance_together(&mut self, last: Cycle) {
         let advance = self.advance;
         let Some((own, others)) = self.shares.split_first_mut() else { return };
-        self.order.begin(last);
+        let _epoch = self.order.begin(last);
         for (worker, share) in self.workers.iter().zip(others.iter_mut()) {
             worker.offer((mem::take(share), last));
         }
@@ -136,6 +135,7 @@ impl<T> IndexMut<usize> for Crew<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{self, AssertUnwindSafe};
     use std::sync::Mutex;
 
     use super::*;
@@ -187,10 +187,10 @@ mod tests {
         assert_ne!((part.number, last), (0, 5_000), "a part of its own mind");
     }
 
-    fn writers(threads: usize) -> (Crew<Writer>, Book) {
+    fn writers(threads: usize, advance: Advance<Writer>) -> (Crew<Writer>, Book) {
         let book = Book::default();
         let part = |number| Writer { number, book: Arc::clone(&book), turn: None };
-        let mut crew = Crew::new((0..10).map(part).collect(), threads, write);
+        let mut crew = Crew::new((0..10).map(part).collect(), threads, advance);
         for number in crew.numbers() {
             let turn = crew.turn(number);
             crew[number].turn = Some(turn);
@@ -203,7 +203,7 @@ mod tests {
         let all: Vec<_> =
             (1..5_000).flat_map(|last| (0..10).map(move |part| (last, part))).collect();
         for threads in [1, 2, 3, 10] {
-            let (mut crew, book) = writers(threads);
+            let (mut crew, book) = writers(threads, write);
             (1..5_000).for_each(|last| crew.advance(last));
             assert!(*book.lock().unwrap() == all, "{threads} threads");
         }
@@ -212,7 +212,22 @@ mod tests {
     #[test]
     #[should_panic = "a part of its own mind"]
     fn nobody_waits_for_a_part_that_has_panicked() {
-        writers(5).0.advance(5_000);
+        writers(5, write).0.advance(5_000);
+    }
+
+    /// On a busy host the leader panics before all threads have begun, while others wait for those.
+    #[test]
+    fn threads_end_after_a_panic_that_comes_at_once() {
+        for _ in 0..1_000 {
+            let (mut crew, _) = writers(5, |part, _| {
+                part.turn.as_ref().unwrap().wait();
+                if part.number == 0 {
+                    // As a panic, but says nothing.
+                    panic::resume_unwind(Box::new(()));
+                }
+            });
+            assert!(panic::catch_unwind(AssertUnwindSafe(|| crew.advance(1))).is_err());
+        }
     }
 
     #[test]

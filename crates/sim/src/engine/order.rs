@@ -16,7 +16,7 @@ pub(super) const SPINS: u32 = 500;
 /// Where the shares of a crew are.
 #[derive(Debug)]
 pub(super) struct Order {
-    /// The last cycle of the epoch; 0 if one thread advances all.
+    /// The last cycle of the epoch; 0 if one thread advances all, or none.
     epoch: AtomicU64,
     /// By share: the last cycle to which all its parts have been advanced.
     done: Vec<AtomicU64>,
@@ -27,9 +27,11 @@ impl Order {
         Order { epoch: AtomicU64::new(0), done: (0..shares).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Begins an epoch up to and including cycle `last`, or one of a single thread with 0.
-    pub(super) fn begin(&self, last: Cycle) {
+    /// Begins an epoch up to and including cycle `last`. When what is returned is dropped, also because of a panic,
+    /// nobody waits any more: a share that no thread has begun with then is never done.
+    pub(super) fn begin(&self, last: Cycle) -> impl Drop + '_ {
         self.epoch.store(last, Ordering::Release);
+        Epoch(&self.epoch)
     }
 
     /// Says at its end that a share has been advanced, also if that ends in a panic: others must not wait for ever.
@@ -40,6 +42,14 @@ impl Order {
     fn is_first(&self, share: usize) -> bool {
         let last = self.epoch.load(Ordering::Acquire);
         self.done[..share].iter().all(|done| done.load(Ordering::Acquire) >= last)
+    }
+}
+
+struct Epoch<'a>(&'a AtomicU64);
+
+impl Drop for Epoch<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Release);
     }
 }
 
