@@ -6,7 +6,7 @@ use rackmem_sim::run::Options;
 use super::contexts::{add, driver, node_0_skips};
 use super::ends::{elf, li};
 use super::parts::END;
-use super::{End, execute, load, run, said};
+use super::{End, execute, load, number_after, run, said};
 
 pub(super) const SMALL: [(&str, &str); 3] =
     [("llc.size_bytes", "64K"), ("l1.size_bytes", "8K"), ("memory.size_bytes", "128M")];
@@ -187,8 +187,7 @@ fn applications_do_in_borrowed_memory_what_they_do_in_local_memory() {
             assert_eq!(text.lines().next(), Some(found), "{text}");
             let reads = outcome.stats["node[0].window.reads"];
             assert_eq!(reads > 100.0, place == "--remote", "{name}: {reads}");
-            let us = text.split("memory: ").nth(1).and_then(|rest| rest.split(' ').next());
-            us.and_then(|us| us.parse::<f64>().ok()).unwrap_or_else(|| panic!("{text}"))
+            number_after(&text, "memory: ")
         };
         let (local, borrowed, ahead) = (us("", "0"), us("--remote", "0"), us("--remote", "5"));
         println!("{name}: {local} us, borrowed {borrowed} us, {ahead} us with prefetching");
@@ -223,9 +222,7 @@ fn reads_by_cores_take_as_long_as_those_of_a_list() {
             report.extension.as_ref().and_then(|extension| extension.latency_ns).expect("reads");
         let argv = ["tsm_kernels", "--kernel=chase", "--remote", "--llc-bytes=512K"];
         let outcome = run(&load(cores, &[]), 2, &argv);
-        let text = said(&outcome);
-        let ns = text.split("memory: ").nth(1).and_then(|rest| rest.split(' ').next());
-        let executed: f64 = ns.and_then(|ns| ns.parse().ok()).unwrap_or_else(|| panic!("{text}"));
+        let executed = number_after(&said(&outcome), "memory: ");
         assert!((executed / listed - 1.0).abs() < 0.02, "{cores}: {executed} ns, not {listed}");
         for stage in &report.breakdown[1..] {
             let of_cores = outcome.stats[&format!("node[0].bridge.layers.{}_mean_ns", stage.name)];
@@ -256,8 +253,7 @@ fn a_cache_that_borrows_memory_hits_more_often() {
     let text = said(&outcome);
     let hits = |interval: &str| {
         let line = text.lines().find(|line| line.contains(interval)).expect("an interval");
-        let share = line.split(": ").nth(1).and_then(|rest| rest.split(' ').next());
-        share.and_then(|share| share.parse::<f64>().ok()).expect("a share")
+        number_after(line, ": ")
     };
     assert!(hits("interval 8") > 1.5 * hits("interval 4"), "{text}");
     assert!(outcome.stats["node[1].control.forwarded"] > 1000.0);
@@ -320,8 +316,7 @@ fn a_heap_that_is_borrowed_is_slower_and_as_good() {
         let text = said(&outcome);
         let reads = outcome.stats["node[0].window.reads"];
         assert_eq!(reads > 0.0, heap == "true", "{reads}");
-        let ns = text.split("memory: ").nth(1).and_then(|rest| rest.split(' ').next());
-        ns.and_then(|ns| ns.parse::<f64>().ok()).unwrap_or_else(|| panic!("{text}"))
+        number_after(&text, "memory: ")
     };
     assert!(time("true") > 3.0 * time("false"));
 }

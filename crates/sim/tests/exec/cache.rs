@@ -4,7 +4,7 @@ use rackmem_sim::exec::{self, End, Job, Options, Outcome};
 use serde_json::Value;
 
 use super::same::all_of;
-use super::{load, prebuilt, said};
+use super::{errors, load, prebuilt, said};
 
 /// Memory of which a node's system takes 1 MB, and 64 KB are for items: the rest is borrowed.
 const SMALL: [(&str, &str); 4] = [
@@ -86,8 +86,7 @@ fn a_server_without_memory_says_so() {
 
 /// The client of node 0 ended with a status and one line on standard error.
 fn failed(outcome: &Outcome, status: i32, expected: &str) {
-    let found = String::from_utf8_lossy(&outcome.nodes[0].stderr);
-    assert_eq!(found, format!("deoi_cache: {expected}\n"));
+    assert_eq!(errors(outcome, 0), format!("deoi_cache: {expected}\n"));
     assert_eq!(outcome.nodes[0].end, End::Exit(status));
 }
 
@@ -114,7 +113,7 @@ fn wrong_words_are_refused_on_every_node() {
         ("load --speed 1", "'--speed'"),
     ] {
         let outcome = run(&[], &["load --wait-ms 1000", words]);
-        let found = String::from_utf8_lossy(&outcome.nodes[1].stderr).into_owned();
+        let found = errors(&outcome, 1);
         assert!(found.contains(expected) && found.lines().count() == 1, "{words}: {found}");
         assert_eq!(outcome.nodes[1].end, End::Exit(2), "{words}");
     }

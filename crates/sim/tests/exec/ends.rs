@@ -4,7 +4,7 @@ use rackmem_riscv::encode::{b, i, j, opcode};
 use rackmem_sim::exec::{End, ExecError, Job, Options};
 
 use super::contexts::{add, driver};
-use super::{execute, load, prebuilt, run};
+use super::{errors, execute, load, prebuilt, run};
 
 /// A program of these instructions, as a static ELF file.
 pub(super) fn elf(code: &[u32]) -> Vec<u8> {
@@ -131,7 +131,7 @@ fn memory_that_is_full_ends_the_process() {
     let machine = load("sonuma", &[("memory.size_bytes", "16M")]);
     let outcome = run(&machine, 1, &["pagerank", "--kronecker", "16", "--variant", "serial"]);
     assert!(!outcome.nodes[0].end.is_success());
-    let said = String::from_utf8_lossy(&outcome.nodes[0].stderr);
+    let said = errors(&outcome, 0);
     assert!(said.contains("memory"), "{said}");
 }
 

@@ -67,9 +67,25 @@ fn execute(machine: &Machine, nodes: u16, program: &[u8], args: &[String]) -> Ou
 /// Standard output of node 0, after all nodes have ended well.
 fn said(outcome: &Outcome) -> String {
     for (nid, node) in outcome.nodes.iter().enumerate() {
-        let errors = String::from_utf8_lossy(&node.stderr);
+        let errors = errors(outcome, nid);
         let all_is_well = node.end == End::Exit(0) && outcome.cut_short.is_none();
         assert!(all_is_well, "node {nid}: {:?} {errors} {:?}", node.end, outcome.cut_short);
     }
     String::from_utf8_lossy(&outcome.nodes[0].stdout).into_owned()
+}
+
+/// Standard error of a node.
+fn errors(outcome: &Outcome, nid: usize) -> String {
+    String::from_utf8_lossy(&outcome.nodes[nid].stderr).into_owned()
+}
+
+/// The numbers of a text, in order.
+fn figures(text: &str) -> Vec<f64> {
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// The number that follows these words in a text.
+fn number_after(text: &str, words: &str) -> f64 {
+    let number = text.split(words).nth(1).and_then(|rest| rest.split(' ').next());
+    number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{text}"))
 }
