@@ -1,6 +1,7 @@
 //! Borrowed memory as programs see it, on both machines and with every write policy.
 
 use rackmem_riscv::encode::{b, i, opcode, s};
+use rackmem_sim::machine::Machine;
 use rackmem_sim::run::Options;
 
 use super::contexts::{add, driver, node_0_skips};
@@ -8,12 +9,16 @@ use super::ends::{elf, li};
 use super::parts::END;
 use super::{End, execute, load, number_after, run, said};
 
-pub(super) const SMALL: [(&str, &str); 3] =
+const SMALL: [(&str, &str); 3] =
     [("llc.size_bytes", "64K"), ("l1.size_bytes", "8K"), ("memory.size_bytes", "128M")];
 
+/// A machine with small caches and a small memory.
+pub(super) fn small(name: &str, settings: &[(&str, &str)]) -> Machine {
+    load(name, &[&SMALL[..], settings].concat())
+}
+
 fn tests(name: &str, settings: &[(&str, &str)]) -> Vec<String> {
-    let all: Vec<(&str, &str)> = SMALL.iter().chain(settings).copied().collect();
-    let outcome = run(&load(name, &all), 2, &["window_test", "--llc-bytes=64K"]);
+    let outcome = run(&small(name, settings), 2, &["window_test", "--llc-bytes=64K"]);
     said(&outcome).lines().map(str::to_owned).collect()
 }
 
@@ -55,9 +60,8 @@ fn memory_is_what_was_stored_over_extended_interconnects() {
                     ("extension.lost_per_million", faults),
                     ("extension.damaged_per_million", faults),
                 ];
-                let all: Vec<(&str, &str)> = SMALL.iter().chain(&settings).copied().collect();
                 let argv = ["window_test", "--llc-bytes=64K", "--no-dma"];
-                let outcome = run(&load(machine, &all), 2, &argv);
+                let outcome = run(&small(machine, &settings), 2, &argv);
                 let text = said(&outcome);
                 let passed: Vec<&str> = text.lines().collect();
                 assert_eq!(passed, ALL[..3], "{machine}, coherent {coherent}, faults {faults}");
@@ -72,10 +76,9 @@ fn memory_is_what_was_stored_over_extended_interconnects() {
 #[test]
 fn each_piece_that_is_lent_has_one_borrower() {
     for machine in ["deoi-cores", "thunder-cores", "tsm-sim"] {
-        let all: Vec<(&str, &str)> =
-            SMALL.into_iter().chain([("window.lent_bytes", "1M"), ("run.threads", "2")]).collect();
+        let settings = [("window.lent_bytes", "1M"), ("run.threads", "2")];
         let argv = ["window_test", "--llc-bytes=64K", "--ask=1"];
-        let outcome = run(&load(machine, &all), 3, &argv);
+        let outcome = run(&small(machine, &settings), 3, &argv);
         said(&outcome);
         for borrower in [0, 2] {
             assert_eq!(outcome.nodes[borrower].stdout, b"PASS asked 8\n", "{machine}");
@@ -325,8 +328,8 @@ fn a_heap_that_is_borrowed_is_slower_and_as_good() {
 fn what_the_system_does_to_a_borrowed_heap_is_seen() {
     for policy in ["write-back", "write-through-update", "write-through-invalidate"] {
         let settings = [("window.heap", "true"), ("window.policy", policy)];
-        let all: Vec<(&str, &str)> = SMALL.iter().chain(&settings).copied().collect();
-        let outcome = run(&load("tsm-sim", &all), 2, &["window_test", "--llc-bytes=64K", "--heap"]);
+        let argv = ["window_test", "--llc-bytes=64K", "--heap"];
+        let outcome = run(&small("tsm-sim", &settings), 2, &argv);
         assert_eq!(said(&outcome), "PASS heap\n", "{policy}");
     }
 }

@@ -11,11 +11,7 @@ use rackmem_sim::machine::Machine;
 
 use super::ends::{ECALL, elf};
 use super::parts::{END, count_down, with_region};
-use super::{RACK_OF_CHIPS, SMALL_MESH, load, prebuilt, said};
-
-pub(super) fn chips(settings: &[(&str, &str)]) -> Machine {
-    load("manycore-ni", &[&RACK_OF_CHIPS[..], &SMALL_MESH[..], settings].concat())
-}
+use super::{chips, load, prebuilt, said};
 
 pub(super) fn words(args: &[&str]) -> Vec<String> {
     args.iter().map(|&arg| arg.to_owned()).collect()

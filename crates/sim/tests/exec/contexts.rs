@@ -8,11 +8,11 @@ use rackmem_sim::exec::{Checkpoint, Job, Options, Outcome, Session, Until};
 use rackmem_sim::machine::Machine;
 
 use super::answers::TEST_OF_TILES;
-use super::checkpoints::{begun, chips, everything, words};
+use super::checkpoints::{begun, everything, words};
 use super::ends::{ECALL, elf, li};
 use super::parts::{END, count_down};
 use super::reuse::{create, open};
-use super::{SMALL_MESH, load, prebuilt, said};
+use super::{SMALL_MESH, chips, load, prebuilt, said};
 
 const MANY_READS: [&str; 5] = ["many_reads", "--async", "--bytes", "4096", "--reads=200"];
 

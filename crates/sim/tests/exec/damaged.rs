@@ -9,9 +9,9 @@ use rackmem_sim::machine::Machine;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::checkpoints::{STATE_TEST, chips, folder, options, taken};
+use super::checkpoints::{STATE_TEST, folder, options, taken};
 use super::mutation::change;
-use super::{contexts, load, pads};
+use super::{chips, contexts, load, pads};
 
 const PAGERANK: [&str; 5] = ["pagerank", "--kronecker", "5", "--variant", "bulk"];
 

@@ -7,7 +7,7 @@ use rackmem_sim::exec::{Checkpoint, End, NodeOutcome, Options, Outcome};
 use rackmem_sim::machine::Machine;
 use serde_json::Value;
 
-use super::borrowed::SMALL;
+use super::borrowed::small;
 use super::checkpoints::everything;
 use super::contexts::taken;
 use super::damaged::Parts;
@@ -24,10 +24,6 @@ const PLUGGED: [(&str, &str); 4] = [
     ("window.plug_bytes", "256K"),
     ("extension.amt_slots", "64"),
 ];
-
-fn small(name: &str, settings: &[(&str, &str)]) -> Machine {
-    load(name, &[&SMALL[..], settings].concat())
-}
 
 fn options() -> Options<'static> {
     Options { max_cycles: Some(500_000_000), ..Options::default() }

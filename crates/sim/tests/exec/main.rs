@@ -46,6 +46,11 @@ fn load(name: &str, settings: &[(&str, &str)]) -> Machine {
     machine::load(name, &settings).expect("a machine that can be built")
 }
 
+/// Small chips of Manycore NI that execute programs.
+fn chips(settings: &[(&str, &str)]) -> Machine {
+    load("manycore-ni", &[&RACK_OF_CHIPS[..], &SMALL_MESH, settings].concat())
+}
+
 /// A ready-built program.
 fn prebuilt(name: &str) -> Vec<u8> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/prebuilt");

@@ -6,9 +6,9 @@ use rackmem_sim::exec::part::{self, Begun, Part};
 use rackmem_sim::exec::{Checkpoint, ExecError, Job, Options, Session, Until};
 use rackmem_sim::machine::Machine;
 
-use super::checkpoints::{chips, everything, words};
+use super::checkpoints::{everything, words};
 use super::outside::checked;
-use super::{load, prebuilt, run};
+use super::{chips, load, prebuilt, run};
 
 pub(super) const FFT: &[&str] = &["fft", "--n=64", "--cores=2", "--mechanism=dma", "--rounds=2"];
 

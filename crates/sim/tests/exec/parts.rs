@@ -7,7 +7,7 @@ use rackmem_sim::exec::{Job, Options, Outcome, Session, Until};
 use rackmem_sim::machine::Machine;
 
 use super::ends::elf;
-use super::{RACK_OF_CHIPS, SMALL_MESH, load, prebuilt, run, said};
+use super::{chips, load, prebuilt, run, said};
 
 /// Programs, their nodes and their arguments.
 const PROGRAMS: [(u16, &[&str]); 2] = [
@@ -29,10 +29,6 @@ pub(super) fn run_part(machine: &Machine, nodes: u16, args: &[&str], part: Part)
     part::run(machine, &[job], part, options).expect("a program and a machine that fit")
 }
 
-fn chips() -> Machine {
-    load("manycore-ni", &[&RACK_OF_CHIPS[..], &SMALL_MESH[..]].concat())
-}
-
 /// What does not depend on times.
 pub(super) fn answers(outcome: &Outcome) -> Vec<String> {
     said(outcome)
@@ -45,7 +41,7 @@ pub(super) fn answers(outcome: &Outcome) -> Vec<String> {
 #[test]
 fn answers_are_the_same_wherever_the_part_begins() {
     for (nodes, args) in PROGRAMS {
-        for machine in [load("sonuma", &[]), chips()] {
+        for machine in [load("sonuma", &[]), chips(&[])] {
             let timed = answers(&run(&machine, nodes, args));
             for after in [1, 3_000, 20_000, 50_000, ALL] {
                 let outcome =
@@ -92,7 +88,7 @@ pub(super) fn alternate(
 
 #[test]
 fn cores_change_their_pace_at_any_instruction() {
-    for machine in [load("sonuma", &[]), chips()] {
+    for machine in [load("sonuma", &[]), chips(&[])] {
         let args = PROGRAMS[0].1;
         let timed = answers(&run(&machine, 2, args));
         for pieces in [[1_000, 1_000], [3_000, 777], [500, 5_000], [200, 11_111], [1, 30_000]] {

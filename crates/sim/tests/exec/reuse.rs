@@ -7,12 +7,12 @@ use rackmem_sim::exec::part::Part;
 use rackmem_sim::exec::{End, Job, Options, Session, Until};
 use rackmem_sim::machine::Machine;
 
-use super::checkpoints::{chips, words};
+use super::checkpoints::words;
 use super::contexts::{add, driver};
 use super::damaged::Parts;
 use super::ends::{ECALL, elf, li};
 use super::parts::END;
-use super::{execute, load, said};
+use super::{chips, execute, load, said};
 
 const SP: u32 = 2;
 const T: [u32; 3] = [5, 6, 7];

@@ -3,7 +3,7 @@
 use rackmem_sim::cpu::Stretch;
 use rackmem_sim::exec::{self, Job, Options, Outcome, Session, Until};
 
-use super::{RACK_OF_CHIPS, SMALL_MESH, load, prebuilt, run};
+use super::{RACK_OF_CHIPS, SMALL_MESH, chips, load, prebuilt, run};
 
 /// All that a run has found out, but for the time that it has taken.
 pub(super) fn all_of(outcome: &Outcome) -> String {
@@ -33,12 +33,11 @@ fn the_number_of_threads() {
 
 #[test]
 fn the_lives_of_instructions() {
-    let settings = [&RACK_OF_CHIPS[..], &SMALL_MESH].concat();
     let args: Vec<String> = ["rack_test", "join", "barrier"].map(str::to_owned).into();
     let program = prebuilt("rack_test.rv64");
     let job = Job { program: &program, args: &args, env: &[], nodes: 3 };
     let with = |threads, pipeline| {
-        let machine = load("manycore-ni", &[&settings[..], &[("run.threads", threads)]].concat());
+        let machine = chips(&[("run.threads", threads)]);
         let options = Options { pipeline, ..Options::default() };
         let outcome = exec::run(&machine, &[job], options).unwrap();
         let lives: Vec<_> = outcome.nodes.iter().map(|node| node.lives.clone()).collect();
