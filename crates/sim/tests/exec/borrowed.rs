@@ -5,7 +5,8 @@ use rackmem_sim::machine::Machine;
 use rackmem_sim::run::Options;
 
 use super::contexts::{add, driver, node_0_skips};
-use super::ends::{elf, li};
+use super::ends::li;
+use super::guest::elf;
 use super::parts::END;
 use super::{End, execute, load, number_after, run, said};
 

@@ -4,25 +4,8 @@ use rackmem_riscv::encode::{b, i, j, opcode};
 use rackmem_sim::exec::{End, ExecError, Job, Options};
 
 use super::contexts::{add, driver};
+use super::guest::elf;
 use super::{errors, execute, load, prebuilt, run};
-
-/// A program of these instructions, as a static ELF file.
-pub(super) fn elf(code: &[u32]) -> Vec<u8> {
-    const BASE: u64 = 0x1_0000;
-    let header_bytes = 64 + 56;
-    let length = header_bytes + 4 * code.len() as u64;
-    let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    file.extend([2u16, 243].iter().flat_map(|half| half.to_le_bytes()));
-    file.extend(1u32.to_le_bytes());
-    let entry = BASE + header_bytes;
-    file.extend([entry, 64, 0].iter().flat_map(|word| word.to_le_bytes()));
-    file.extend(5u32.to_le_bytes());
-    file.extend([64u16, 56, 1, 64, 0, 0].iter().flat_map(|half| half.to_le_bytes()));
-    file.extend([1u32, 5].iter().flat_map(|word| word.to_le_bytes()));
-    file.extend([0, BASE, BASE, length, length, 0x1000].iter().flat_map(|word| word.to_le_bytes()));
-    file.extend(code.iter().flat_map(|word| word.to_le_bytes()));
-    file
-}
 
 /// `j .`
 const LOOP: u32 = 0x6f;

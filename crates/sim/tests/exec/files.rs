@@ -4,7 +4,8 @@ use rackmem_riscv::encode::{i, opcode, u};
 use rackmem_sim::exec::{self, Job, Options};
 use rackmem_sim::recipe::fingerprint;
 
-use super::ends::{ECALL, elf, li};
+use super::ends::{ECALL, li};
+use super::guest::elf;
 use super::load;
 
 /// A program that opens a file to read it, then makes it, if need be, and ends well in any case.

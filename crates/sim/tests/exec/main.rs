@@ -15,6 +15,7 @@ mod damaged;
 mod damaged_lent;
 mod ends;
 mod files;
+mod guest;
 mod integrated;
 mod lent;
 mod mutation;

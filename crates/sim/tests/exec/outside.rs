@@ -6,6 +6,7 @@ use rackmem_sim::exec::part::Part;
 use rackmem_sim::machine::Machine;
 
 use super::borrowed::{OWN_AND_BORROWED, small};
+use super::guest::from;
 use super::pads::FFT;
 use super::parts::{ALL, alternate, answers, run_part};
 use super::{load, run};
@@ -48,8 +49,7 @@ fn answers_are_the_same_wherever_the_part_begins() {
     for (machine, nodes, args) in programs() {
         let timed = checked(&run(&machine, nodes, &args));
         for after in [1, 3_000, 50_000, 200_000, ALL] {
-            let part = Part::Instructions { after, count: None };
-            let outcome = run_part(&machine, nodes, &args, part);
+            let outcome = run_part(&machine, nodes, &args, from(after));
             assert_eq!(checked(&outcome), timed, "{args:?} on {} after {after}", machine.name);
         }
     }

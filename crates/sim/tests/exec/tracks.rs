@@ -12,7 +12,8 @@ use rackmem_sim::exec::tracks::{Slice, Thread, Tracks, What};
 use rackmem_sim::exec::{self, Job, Options, Outcome};
 use rackmem_sim::machine::Machine;
 
-use super::ends::{ECALL, elf, li};
+use super::ends::{ECALL, li};
+use super::guest::elf;
 use super::same::all_of;
 use super::{RACK_OF_CHIPS, SMALL_MESH, load, prebuilt};
 

@@ -4,7 +4,8 @@ use rackmem_riscv::encode::{b, i, opcode, s, u};
 use rackmem_sim::exec::part::{self, Part};
 use rackmem_sim::exec::{End, Job, Options};
 
-use super::ends::{ECALL, elf, li};
+use super::ends::{ECALL, li};
+use super::guest::elf;
 use super::{execute, load};
 
 const SP: u32 = 2;
