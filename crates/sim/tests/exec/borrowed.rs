@@ -6,9 +6,9 @@ use rackmem_sim::run::Options;
 
 use super::contexts::{add, driver, node_0_skips};
 use super::ends::li;
-use super::guest::elf;
+use super::guest::Guest;
 use super::parts::END;
-use super::{End, execute, load, number_after, run, said};
+use super::{End, load, number_after, run, said};
 
 const SMALL: [(&str, &str); 3] =
     [("llc.size_bytes", "64K"), ("l1.size_bytes", "8K"), ("memory.size_bytes", "128M")];
@@ -293,11 +293,11 @@ fn stores_before_the_end_of_a_process_reach_the_lender() {
     let node_1 = [&lent[..], &[open], &wait, &END].concat();
     let store = [li(word, 7), s(opcode::STORE, 3, memory, word, 0)];
     let code = [&node_0_skips(&node_1)[..], &borrow, &[open], &store, &END].concat();
-    let (program, args) = (elf(&code), ["test".to_owned()]);
+    let guest = Guest::code(2, &code);
     for machine in ["tsm-sim", "pcie-ntb"] {
         for policy in ["write-through-invalidate", "write-through-update"] {
             let machine = load(machine, &[("window.policy", policy)]);
-            said(&execute(&machine, 2, &program, &args));
+            said(&guest.execute(&machine));
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The network interface card of another node, driven by a program (DEOI §III): registers across the link, rings and
 //! buffers in the program's memory, interrupts that wake it.
 
-use rackmem_sim::exec::{self, End, Job, Outcome};
+use rackmem_sim::exec::{self, End, Outcome};
 use rackmem_sim::run::Options;
 
-use super::{errors, figures, load, prebuilt, run, said};
+use super::guest::Guest;
+use super::{errors, figures, load, run, said};
 
 /// TCP and IP headers, which a list of operations adds to messages.
 const HEADER_BYTES: u32 = 52;
@@ -109,10 +110,8 @@ fn a_slow_way_to_memory_loses_no_interrupt() {
 #[test]
 fn frames_that_find_no_buffer_end_the_driver() {
     let machine = load("deoi-cores", &[("nic.bursts", "1"), ("nic.burst_bytes", "4")]);
-    let args = ["deoi_nic", "--rounds=1", "--frames=200"].map(str::to_owned);
-    let job = Job { program: &prebuilt("deoi_nic.rv64"), args: &args, env: &[], nodes: 2 };
-    let outcome = exec::run(&machine, &[job], exec::Options::default())
-        .expect("a program and a machine that fit");
+    let guest = Guest::prebuilt(2, &["deoi_nic", "--rounds=1", "--frames=200"]);
+    let outcome = guest.run(&machine, exec::Options::default());
     let error = errors(&outcome, 0);
     assert!(
         outcome.stats["node[1].nic.dropped"] > 0.0 && error.contains("no interrupt"),

@@ -1,8 +1,7 @@
 //! Programs on machines: the answers do not depend on the machine, nor anything on the threads.
 
-use std::path::Path;
-
-use rackmem_sim::exec::{self, End, Job, Options, Outcome};
+use guest::Guest;
+use rackmem_sim::exec::{End, Outcome};
 use rackmem_sim::machine::{self, Machine, Override};
 
 mod answers;
@@ -52,22 +51,9 @@ fn chips(settings: &[(&str, &str)]) -> Machine {
     load("manycore-ni", &[&RACK_OF_CHIPS[..], &SMALL_MESH, settings].concat())
 }
 
-/// A ready-built program.
-fn prebuilt(name: &str) -> Vec<u8> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/prebuilt");
-    std::fs::read(folder.join(name)).expect("a ready-built program")
-}
-
 /// Runs a program on so many nodes; the first word of `args` is its name.
 fn run(machine: &Machine, nodes: u16, args: &[&str]) -> Outcome {
-    let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-    execute(machine, nodes, &prebuilt(&format!("{}.rv64", args[0])), &args)
-}
-
-fn execute(machine: &Machine, nodes: u16, program: &[u8], args: &[String]) -> Outcome {
-    let job = Job { program, args, env: &[], nodes };
-    let options = Options { max_cycles: Some(50_000_000), ..Options::default() };
-    exec::run(machine, &[job], options).expect("a program and a machine that fit")
+    Guest::prebuilt(nodes, args).execute(machine)
 }
 
 /// Standard output of node 0, after all nodes have ended well.
