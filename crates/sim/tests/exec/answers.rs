@@ -3,7 +3,7 @@
 use rackmem_sim::machine::Machine;
 use serde_json::Value;
 
-use super::{RACK_OF_CHIPS, SMALL_MESH, load, run, said};
+use super::{SMALL_MESH, chips, load, run, said};
 
 #[test]
 fn a_rack_of_scale_out_numa_does_what_a_rack_has_to_do() {
@@ -58,8 +58,7 @@ pub(super) const TEST_OF_TILES: [&str; 28] = [
 fn racks_of_manycore_ni_do_as_well() {
     let tests = TEST_OF_TILES;
     for placement in ["split", "edge", "per-tile", "uncached"] {
-        let settings = [&RACK_OF_CHIPS[..], &SMALL_MESH, &[("ni.placement", placement)]].concat();
-        let outcome = run(&load("manycore-ni", &settings), 2, &tests);
+        let outcome = run(&chips(&[("ni.placement", placement)]), 2, &tests);
         let last = format!("rack_test: {} passed on 2 nodes\n", tests.len() - 1);
         assert!(said(&outcome).ends_with(&last), "{placement}: {}", said(&outcome));
     }
@@ -68,8 +67,7 @@ fn racks_of_manycore_ni_do_as_well() {
 /// A longer work queue than an interface in a tile has would lie in the completion queue behind it.
 #[test]
 fn a_queue_pair_is_no_longer_than_its_interface_has_room_for() {
-    let settings = [&RACK_OF_CHIPS[..], &SMALL_MESH, &[("ni.wq_entries", "8")]].concat();
-    let outcome = run(&load("manycore-ni", &settings), 2, &["hello"]);
+    let outcome = run(&chips(&[("ni.wq_entries", "8")]), 2, &["hello"]);
     let why = b"no queue pair of 64 entries: No space left on device\n";
     assert!(outcome.nodes.iter().any(|node| node.stderr.ends_with(why)));
 }
@@ -128,10 +126,9 @@ fn fine_grain(machine: &Machine, threads: &str) -> [Value; 2] {
 /// all lie in one set of the RMC's L1 and must not keep others out of it.
 #[test]
 fn fine_grain_pagerank_may_use_all_cores_of_a_node() {
-    let tiles = load("manycore-ni", &[&RACK_OF_CHIPS[..], &SMALL_MESH].concat());
     let cores =
         load("sonuma", &[("tiles.columns", "4"), ("llc.banks", "8"), ("llc.size_bytes", "16M")]);
-    for machine in [tiles, cores] {
+    for machine in [chips(&[]), cores] {
         let [serial, one] = fine_grain(&machine, "1");
         let [same, four] = fine_grain(&machine, "4");
         assert_eq!(serial["checksum"], same["checksum"]);

@@ -1,19 +1,25 @@
 //! Borrowed memory as programs see it, on both machines and with every write policy.
 
 use rackmem_riscv::encode::{b, i, opcode, s};
+use rackmem_sim::machine::Machine;
 use rackmem_sim::run::Options;
 
 use super::contexts::{add, driver, node_0_skips};
-use super::ends::{elf, li};
+use super::ends::li;
+use super::guest::Guest;
 use super::parts::END;
-use super::{End, execute, load, run, said};
+use super::{End, load, number_after, run, said};
 
-pub(super) const SMALL: [(&str, &str); 3] =
+const SMALL: [(&str, &str); 3] =
     [("llc.size_bytes", "64K"), ("l1.size_bytes", "8K"), ("memory.size_bytes", "128M")];
 
+/// A machine with small caches and a small memory.
+pub(super) fn small(name: &str, settings: &[(&str, &str)]) -> Machine {
+    load(name, &[&SMALL[..], settings].concat())
+}
+
 fn tests(name: &str, settings: &[(&str, &str)]) -> Vec<String> {
-    let all: Vec<(&str, &str)> = SMALL.iter().chain(settings).copied().collect();
-    let outcome = run(&load(name, &all), 2, &["window_test", "--llc-bytes=64K"]);
+    let outcome = run(&small(name, settings), 2, &["window_test", "--llc-bytes=64K"]);
     said(&outcome).lines().map(str::to_owned).collect()
 }
 
@@ -55,9 +61,8 @@ fn memory_is_what_was_stored_over_extended_interconnects() {
                     ("extension.lost_per_million", faults),
                     ("extension.damaged_per_million", faults),
                 ];
-                let all: Vec<(&str, &str)> = SMALL.iter().chain(&settings).copied().collect();
                 let argv = ["window_test", "--llc-bytes=64K", "--no-dma"];
-                let outcome = run(&load(machine, &all), 2, &argv);
+                let outcome = run(&small(machine, &settings), 2, &argv);
                 let text = said(&outcome);
                 let passed: Vec<&str> = text.lines().collect();
                 assert_eq!(passed, ALL[..3], "{machine}, coherent {coherent}, faults {faults}");
@@ -72,10 +77,9 @@ fn memory_is_what_was_stored_over_extended_interconnects() {
 #[test]
 fn each_piece_that_is_lent_has_one_borrower() {
     for machine in ["deoi-cores", "thunder-cores", "tsm-sim"] {
-        let all: Vec<(&str, &str)> =
-            SMALL.into_iter().chain([("window.lent_bytes", "1M"), ("run.threads", "2")]).collect();
+        let settings = [("window.lent_bytes", "1M"), ("run.threads", "2")];
         let argv = ["window_test", "--llc-bytes=64K", "--ask=1"];
-        let outcome = run(&load(machine, &all), 3, &argv);
+        let outcome = run(&small(machine, &settings), 3, &argv);
         said(&outcome);
         for borrower in [0, 2] {
             assert_eq!(outcome.nodes[borrower].stdout, b"PASS asked 8\n", "{machine}");
@@ -187,8 +191,7 @@ fn applications_do_in_borrowed_memory_what_they_do_in_local_memory() {
             assert_eq!(text.lines().next(), Some(found), "{text}");
             let reads = outcome.stats["node[0].window.reads"];
             assert_eq!(reads > 100.0, place == "--remote", "{name}: {reads}");
-            let us = text.split("memory: ").nth(1).and_then(|rest| rest.split(' ').next());
-            us.and_then(|us| us.parse::<f64>().ok()).unwrap_or_else(|| panic!("{text}"))
+            number_after(&text, "memory: ")
         };
         let (local, borrowed, ahead) = (us("", "0"), us("--remote", "0"), us("--remote", "5"));
         println!("{name}: {local} us, borrowed {borrowed} us, {ahead} us with prefetching");
@@ -223,9 +226,7 @@ fn reads_by_cores_take_as_long_as_those_of_a_list() {
             report.extension.as_ref().and_then(|extension| extension.latency_ns).expect("reads");
         let argv = ["tsm_kernels", "--kernel=chase", "--remote", "--llc-bytes=512K"];
         let outcome = run(&load(cores, &[]), 2, &argv);
-        let text = said(&outcome);
-        let ns = text.split("memory: ").nth(1).and_then(|rest| rest.split(' ').next());
-        let executed: f64 = ns.and_then(|ns| ns.parse().ok()).unwrap_or_else(|| panic!("{text}"));
+        let executed = number_after(&said(&outcome), "memory: ");
         assert!((executed / listed - 1.0).abs() < 0.02, "{cores}: {executed} ns, not {listed}");
         for stage in &report.breakdown[1..] {
             let of_cores = outcome.stats[&format!("node[0].bridge.layers.{}_mean_ns", stage.name)];
@@ -256,8 +257,7 @@ fn a_cache_that_borrows_memory_hits_more_often() {
     let text = said(&outcome);
     let hits = |interval: &str| {
         let line = text.lines().find(|line| line.contains(interval)).expect("an interval");
-        let share = line.split(": ").nth(1).and_then(|rest| rest.split(' ').next());
-        share.and_then(|share| share.parse::<f64>().ok()).expect("a share")
+        number_after(line, ": ")
     };
     assert!(hits("interval 8") > 1.5 * hits("interval 4"), "{text}");
     assert!(outcome.stats["node[1].control.forwarded"] > 1000.0);
@@ -293,11 +293,11 @@ fn stores_before_the_end_of_a_process_reach_the_lender() {
     let node_1 = [&lent[..], &[open], &wait, &END].concat();
     let store = [li(word, 7), s(opcode::STORE, 3, memory, word, 0)];
     let code = [&node_0_skips(&node_1)[..], &borrow, &[open], &store, &END].concat();
-    let (program, args) = (elf(&code), ["test".to_owned()]);
+    let guest = Guest::code(2, &code);
     for machine in ["tsm-sim", "pcie-ntb"] {
         for policy in ["write-through-invalidate", "write-through-update"] {
             let machine = load(machine, &[("window.policy", policy)]);
-            said(&execute(&machine, 2, &program, &args));
+            said(&guest.execute(&machine));
         }
     }
 }
@@ -320,8 +320,7 @@ fn a_heap_that_is_borrowed_is_slower_and_as_good() {
         let text = said(&outcome);
         let reads = outcome.stats["node[0].window.reads"];
         assert_eq!(reads > 0.0, heap == "true", "{reads}");
-        let ns = text.split("memory: ").nth(1).and_then(|rest| rest.split(' ').next());
-        ns.and_then(|ns| ns.parse::<f64>().ok()).unwrap_or_else(|| panic!("{text}"))
+        number_after(&text, "memory: ")
     };
     assert!(time("true") > 3.0 * time("false"));
 }
@@ -330,8 +329,8 @@ fn a_heap_that_is_borrowed_is_slower_and_as_good() {
 fn what_the_system_does_to_a_borrowed_heap_is_seen() {
     for policy in ["write-back", "write-through-update", "write-through-invalidate"] {
         let settings = [("window.heap", "true"), ("window.policy", policy)];
-        let all: Vec<(&str, &str)> = SMALL.iter().chain(&settings).copied().collect();
-        let outcome = run(&load("tsm-sim", &all), 2, &["window_test", "--llc-bytes=64K", "--heap"]);
+        let argv = ["window_test", "--llc-bytes=64K", "--heap"];
+        let outcome = run(&small("tsm-sim", &settings), 2, &argv);
         assert_eq!(said(&outcome), "PASS heap\n", "{policy}");
     }
 }

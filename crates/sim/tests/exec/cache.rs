@@ -1,10 +1,11 @@
 //! A cache that speaks Redis' protocol on one node, and its client on another (DEOI §IV-C).
 
-use rackmem_sim::exec::{self, End, Job, Options, Outcome};
+use rackmem_sim::exec::{self, End, Job, Outcome};
 use serde_json::Value;
 
+use super::guest::{Guest, limited};
 use super::same::all_of;
-use super::{load, prebuilt, said};
+use super::{errors, load, said};
 
 /// Memory of which a node's system takes 1 MB, and 64 KB are for items: the rest is borrowed.
 const SMALL: [(&str, &str); 4] = [
@@ -16,15 +17,14 @@ const SMALL: [(&str, &str); 4] = [
 
 /// Executes these words of the program, on a node each.
 fn run(settings: &[(&str, &str)], programs: &[&str]) -> Outcome {
-    let program = prebuilt("deoi_cache.rv64");
-    let words = |line: &&str| -> Vec<String> {
-        ["deoi_cache"].into_iter().chain(line.split_whitespace()).map(str::to_owned).collect()
+    let guest = |words: &&str| {
+        let args: Vec<&str> = ["deoi_cache"].into_iter().chain(words.split_whitespace()).collect();
+        Guest::prebuilt(1, &args)
     };
-    let args: Vec<Vec<String>> = programs.iter().map(words).collect();
-    let job = |args| Job { program: &program, args, env: &[], nodes: 1 };
-    let jobs: Vec<Job<'_>> = args.iter().map(|args| job(args)).collect();
-    let options = Options { max_cycles: Some(200_000_000), ..Options::default() };
-    exec::run(&load("deoi-cores", settings), &jobs, options).expect("programs that fit")
+    let guests: Vec<Guest> = programs.iter().map(guest).collect();
+    let jobs: Vec<Job<'_>> = guests.iter().map(Guest::job).collect();
+    let machine = load("deoi-cores", settings);
+    exec::run(&machine, &jobs, limited(200_000_000)).expect("programs that fit")
 }
 
 /// The client's report.
@@ -86,8 +86,7 @@ fn a_server_without_memory_says_so() {
 
 /// The client of node 0 ended with a status and one line on standard error.
 fn failed(outcome: &Outcome, status: i32, expected: &str) {
-    let found = String::from_utf8_lossy(&outcome.nodes[0].stderr);
-    assert_eq!(found, format!("deoi_cache: {expected}\n"));
+    assert_eq!(errors(outcome, 0), format!("deoi_cache: {expected}\n"));
     assert_eq!(outcome.nodes[0].end, End::Exit(status));
 }
 
@@ -114,7 +113,7 @@ fn wrong_words_are_refused_on_every_node() {
         ("load --speed 1", "'--speed'"),
     ] {
         let outcome = run(&[], &["load --wait-ms 1000", words]);
-        let found = String::from_utf8_lossy(&outcome.nodes[1].stderr).into_owned();
+        let found = errors(&outcome, 1);
         assert!(found.contains(expected) && found.lines().count() == 1, "{words}: {found}");
         assert_eq!(outcome.nodes[1].end, End::Exit(2), "{words}");
     }

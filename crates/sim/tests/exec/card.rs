@@ -1,10 +1,11 @@
 //! The network interface card of another node, driven by a program (DEOI §III): registers across the link, rings and
 //! buffers in the program's memory, interrupts that wake it.
 
-use rackmem_sim::exec::{self, End, Job, Outcome};
+use rackmem_sim::exec::{self, End, Outcome};
 use rackmem_sim::run::Options;
 
-use super::{load, prebuilt, run, said};
+use super::guest::Guest;
+use super::{errors, figures, load, run, said};
 
 /// TCP and IP headers, which a list of operations adds to messages.
 const HEADER_BYTES: u32 = 52;
@@ -34,11 +35,6 @@ fn listed(frame_bytes: u32, settings: &[(&str, &str)]) -> f64 {
 fn drive(nodes: u16, settings: &[(&str, &str)], argv: &[&str]) -> Outcome {
     let argv: Vec<&str> = ["deoi_nic"].iter().chain(argv).copied().collect();
     run(&load("deoi-cores", settings), nodes, &argv)
-}
-
-/// The figures of a text, in order.
-fn figures(text: &str) -> Vec<f64> {
-    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
 /// Whatever a driver does with the card takes as long as the list says: registers, descriptors, data, interrupts, wire.
@@ -92,7 +88,7 @@ fn frames_longer_than_the_mtu_are_refused() {
     assert!(text.contains("750 bytes"), "{text}");
     for argv in [&["--sizes=751"][..], &["--frames=2", "--frame-bytes=1500"]] {
         let outcome = drive(2, &short, argv);
-        let error = String::from_utf8_lossy(&outcome.nodes[0].stderr).into_owned();
+        let error = errors(&outcome, 0);
         assert_eq!(outcome.nodes[0].end, End::Exit(1));
         assert!(error.contains("no frames longer than 750 bytes (nic.mtu)"), "{error}");
     }
@@ -114,11 +110,9 @@ fn a_slow_way_to_memory_loses_no_interrupt() {
 #[test]
 fn frames_that_find_no_buffer_end_the_driver() {
     let machine = load("deoi-cores", &[("nic.bursts", "1"), ("nic.burst_bytes", "4")]);
-    let args = ["deoi_nic", "--rounds=1", "--frames=200"].map(str::to_owned);
-    let job = Job { program: &prebuilt("deoi_nic.rv64"), args: &args, env: &[], nodes: 2 };
-    let outcome = exec::run(&machine, &[job], exec::Options::default())
-        .expect("a program and a machine that fit");
-    let error = String::from_utf8_lossy(&outcome.nodes[0].stderr).into_owned();
+    let guest = Guest::prebuilt(2, &["deoi_nic", "--rounds=1", "--frames=200"]);
+    let outcome = guest.run(&machine, exec::Options::default());
+    let error = errors(&outcome, 0);
     assert!(
         outcome.stats["node[1].nic.dropped"] > 0.0 && error.contains("no interrupt"),
         "{error}"
@@ -152,6 +146,6 @@ fn each_card_has_one_user() {
 #[test]
 fn machines_without_cards_say_so() {
     let outcome = run(&load("tsm-sim", &[]), 2, &["deoi_nic"]);
-    let error = String::from_utf8_lossy(&outcome.nodes[0].stderr).into_owned();
+    let error = errors(&outcome, 0);
     assert!(error.contains("use deoi-cores"), "{error}");
 }

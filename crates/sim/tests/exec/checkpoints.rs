@@ -1,29 +1,21 @@
 //! Programs that go on from a checkpoint.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 
 use rackmem_riscv::Mark;
 use rackmem_riscv::encode::{i, opcode, u};
-use rackmem_sim::exec::part::{self, Begun, Part};
-use rackmem_sim::exec::{Checkpoint, ExecError, Job, Options, Outcome, Session, Until};
+use rackmem_sim::exec::part::{self, Part};
+use rackmem_sim::exec::{Checkpoint, Options, Outcome, Session, Until};
 use rackmem_sim::machine::Machine;
 
-use super::ends::{ECALL, elf};
+use super::ends::ECALL;
+use super::guest::{Guest, at, from, options, through_a_file};
 use super::parts::{END, count_down, with_region};
-use super::{RACK_OF_CHIPS, SMALL_MESH, load, prebuilt, said};
+use super::{chips, load, said};
 
-pub(super) fn chips(settings: &[(&str, &str)]) -> Machine {
-    load("manycore-ni", &[&RACK_OF_CHIPS[..], &SMALL_MESH[..], settings].concat())
-}
-
-pub(super) fn words(args: &[&str]) -> Vec<String> {
-    args.iter().map(|&arg| arg.to_owned()).collect()
-}
-
-pub(super) fn options(folder: &Path) -> Options<'static> {
-    let folder = Some(folder.to_owned());
-    Options { folder, max_cycles: Some(500_000_000), ..Options::default() }
+pub(super) fn options_in(folder: &Path) -> Options<'static> {
+    Options { folder: Some(folder.to_owned()), ..options() }
 }
 
 /// A folder with what `state_test` reads.
@@ -37,16 +29,7 @@ pub(super) fn folder() -> tempfile::TempDir {
 pub(super) const STATE_TEST: [&str; 3] = ["state_test", "in", "out"];
 
 pub(super) fn taken(machine: &Machine, args: &[&str], part: Part, folder: &Path) -> Checkpoint {
-    let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
-    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
-    begun(part::checkpoint(machine, &[job], part, options(folder)))
-}
-
-pub(super) fn begun(begun: Result<Begun, ExecError>) -> Checkpoint {
-    match begun {
-        Ok(Begun::Checkpoint(checkpoint)) => *checkpoint,
-        other => panic!("{other:?}"),
-    }
+    Guest::prebuilt(1, args).checkpoint(machine, part, options_in(folder)).unwrap()
 }
 
 /// All that an outcome has besides times of the host.
@@ -70,24 +53,23 @@ fn a_run_is_the_same_from_a_checkpoint_on() {
         (load("sonuma", &[("run.threads", "2")]), 2, &bulk),
         (chips(&[("run.threads", "2")]), 2, &bulk),
     ] {
+        let guest = Guest::prebuilt(nodes, args);
         for after in [1, 700, 9_000, 30_000, 60_000] {
             let folder = folder();
             let folder = folder.path();
             let part = Part::Instructions { after, count: Some(50_000) };
-            let (program, all) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
-            let job = Job { program: &program, args: &all, env: &[], nodes };
-            let whole = part::run(&machine, &[job], part, options(folder)).unwrap();
+            let whole = guest.run_part(&machine, part, options_in(folder));
             let written = fs::read(folder.join("out")).ok();
-            let checkpoint = begun(part::checkpoint(&machine, &[job], part, options(folder)));
-            checkpoint.write(&mut File::create(folder.join("here")).unwrap()).unwrap();
-            let checkpoint = Checkpoint::read(&folder.join("here")).unwrap();
+            let checkpoint = guest.checkpoint(&machine, part, options_in(folder)).unwrap();
+            let checkpoint = through_a_file(&checkpoint);
             // A checkpoint can be gone on from more than once, whatever was written behind it.
             for _ in 0..2 {
                 if let Some(written) = &written {
                     let behind = [&written[..], b"behind its end"].concat();
                     fs::write(folder.join("out"), behind).unwrap();
                 }
-                let rest = part::restore(&machine, &checkpoint, checkpoint.part(), options(folder));
+                let rest =
+                    part::restore(&machine, &checkpoint, checkpoint.part(), options_in(folder));
                 assert_eq!(
                     everything(rest.unwrap()),
                     everything(whole.clone()),
@@ -103,8 +85,7 @@ fn a_run_is_the_same_from_a_checkpoint_on() {
 fn a_program_goes_on_on_other_machines() {
     let folder = folder();
     let folder = folder.path();
-    let part = Part::Instructions { after: 60_000, count: None };
-    let checkpoint = taken(&chips(&[]), &STATE_TEST, part, folder);
+    let checkpoint = taken(&chips(&[]), &STATE_TEST, from(60_000), folder);
     let mut cycles = Vec::new();
     for settings in [
         &[][..],
@@ -116,7 +97,7 @@ fn a_program_goes_on_on_other_machines() {
         &[("clock_ghz", "3")],
     ] {
         let outcome =
-            part::restore(&chips(settings), &checkpoint, Part::Whole, options(folder)).unwrap();
+            part::restore(&chips(settings), &checkpoint, Part::Whole, options_in(folder)).unwrap();
         let text = said(&outcome);
         assert!(text.ends_with("thread 2 1120655\n") && text.contains("file: 20100\n"), "{text}");
         assert_eq!(fs::read_to_string(folder.join("out")).unwrap().lines().count(), 200);
@@ -129,9 +110,10 @@ fn a_program_goes_on_on_other_machines() {
     cycles.dedup();
     assert!(cycles.len() >= 6, "each has times of its own: {cycles:?}");
     let pagerank = ["pagerank", "--kronecker", "6", "--variant", "serial"];
-    let checkpoint = taken(&load("sonuma", &[]), &pagerank, part, folder);
-    let outcomes = [chips(&[]), load("sonuma", &[("memory.size_bytes", "256M")])]
-        .map(|machine| part::restore(&machine, &checkpoint, Part::Whole, options(folder)).unwrap());
+    let checkpoint = taken(&load("sonuma", &[]), &pagerank, from(60_000), folder);
+    let outcomes = [chips(&[]), load("sonuma", &[("memory.size_bytes", "256M")])].map(|machine| {
+        part::restore(&machine, &checkpoint, Part::Whole, options_in(folder)).unwrap()
+    });
     let ranks = |outcome: &Outcome| said(outcome).lines().next().map(str::to_owned);
     assert_eq!(ranks(&outcomes[0]), ranks(&outcomes[1]));
     assert_ne!(outcomes[0].cycles, outcomes[1].cycles);
@@ -139,11 +121,9 @@ fn a_program_goes_on_on_other_machines() {
 
 #[test]
 fn the_region_is_measured_that_begins_at_the_checkpoint() {
-    let (program, args) = (with_region(), words(&["test"]));
-    let job = Job { program: &program, args: &args, env: &[], nodes: 3 };
-    let machine = load("sonuma", &[]);
-    let whole = part::run(&machine, &[job], Part::Region, Options::default()).unwrap();
-    let checkpoint = begun(part::checkpoint(&machine, &[job], Part::Region, Options::default()));
+    let (guest, machine) = (with_region(3), load("sonuma", &[]));
+    let whole = guest.run_part(&machine, Part::Region, Options::default());
+    let checkpoint = guest.checkpoint(&machine, Part::Region, Options::default()).unwrap();
     let rest = part::restore(&machine, &checkpoint, checkpoint.part(), Options::default()).unwrap();
     assert_eq!(everything(rest), everything(whole));
     // Without timing it goes on, too.
@@ -165,12 +145,8 @@ fn a_program_that_sleeps_wakes_at_its_time() {
         i(opcode::OP_IMM, 0, 17, 0, 101),
         ECALL,
     ];
-    let program = elf(&[&code[..], &END, &[0, 0, 200_000, 0]].concat());
-    let args = words(&["test"]);
-    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
-    let part = Part::Instructions { after: 4, count: None };
-    let checkpoint =
-        begun(part::checkpoint(&load("sonuma", &[]), &[job], part, Options::default()));
+    let guest = Guest::code(1, &[&code[..], &END, &[0, 0, 200_000, 0]].concat());
+    let checkpoint = guest.checkpoint(&load("sonuma", &[]), from(4), Options::default()).unwrap();
     for clock_ghz in ["1", "2", "3"] {
         let machine = load("sonuma", &[("clock_ghz", clock_ghz)]);
         let rest = part::restore(&machine, &checkpoint, Part::Whole, Options::default()).unwrap();
@@ -182,16 +158,13 @@ fn a_program_that_sleeps_wakes_at_its_time() {
 
 #[test]
 fn a_checkpoint_can_be_taken_after_another_one() {
-    let (program, args) = (with_region(), words(&["test"]));
-    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
-    let machine = load("sonuma", &[]);
+    let (guest, machine) = (with_region(1), load("sonuma", &[]));
     let mut options = Options::default();
-    let mut session = Session::new(&machine, &[job], &options).unwrap();
-    let at = |count| Until { instructions: Some(count), ..Until::default() };
+    let mut session = guest.session(&machine, &options);
     let mut outcomes = Vec::new();
     for count in [500, 1_500, 2_500] {
         assert!(session.fast_forward(at(count), &mut options));
-        let checkpoint = session.checkpoint(&[job], Part::Whole, &mut options).unwrap();
+        let checkpoint = session.checkpoint(&[guest.job()], Part::Whole, &mut options).unwrap();
         session = Session::restore(&machine, &checkpoint, &options).unwrap();
         let mut other = Session::restore(&machine, &checkpoint, &options).unwrap();
         assert!(!other.run(Until::default(), &mut Options::default()));
@@ -207,18 +180,15 @@ fn a_checkpoint_can_be_taken_after_another_one() {
 
 /// The reason why a session gives no checkpoint.
 fn refusal(mut before: impl FnMut(&mut Session, &mut Options<'_>)) -> String {
-    let program = elf(&[&count_down(900)[..], &END].concat());
-    let args = words(&["test"]);
-    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+    let guest = Guest::code(1, &[&count_down(900)[..], &END].concat());
     let mut options = Options::default();
-    let mut session = Session::new(&load("sonuma", &[]), &[job], &options).unwrap();
+    let mut session = guest.session(&load("sonuma", &[]), &options);
     before(&mut session, &mut options);
-    session.checkpoint(&[job], Part::Whole, &mut options).unwrap_err().to_string()
+    session.checkpoint(&[guest.job()], Part::Whole, &mut options).unwrap_err().to_string()
 }
 
 #[test]
 fn a_checkpoint_is_of_a_program_without_timing() {
-    let at = |count| Until { instructions: Some(count), ..Until::default() };
     let timed = refusal(|session, options| {
         session.run(at(100), options);
     });
@@ -243,10 +213,9 @@ fn a_checkpoint_is_of_a_program_without_timing() {
 fn what_is_missing_where_a_program_goes_on_is_named() {
     let folder = folder();
     let folder = folder.path();
-    let part = Part::Instructions { after: 60_000, count: None };
-    let checkpoint = taken(&chips(&[]), &STATE_TEST, part, folder);
+    let checkpoint = taken(&chips(&[]), &STATE_TEST, from(60_000), folder);
     let refused = |machine: &Machine| {
-        let outcome = part::restore(machine, &checkpoint, Part::Whole, options(folder));
+        let outcome = part::restore(machine, &checkpoint, Part::Whole, options_in(folder));
         outcome.expect_err("something is missing").to_string()
     };
     let cores = refused(&load("sonuma", &[]));
@@ -267,8 +236,7 @@ fn what_is_missing_where_a_program_goes_on_is_named() {
 #[test]
 fn a_file_that_is_not_as_it_was_written_is_no_checkpoint() {
     let folder = folder();
-    let part = Part::Instructions { after: 2_000, count: None };
-    let checkpoint = taken(&chips(&[]), &STATE_TEST, part, folder.path());
+    let checkpoint = taken(&chips(&[]), &STATE_TEST, from(2_000), folder.path());
     let path = folder.path().join("here");
     let mut whole = Vec::new();
     checkpoint.write(&mut whole).unwrap();

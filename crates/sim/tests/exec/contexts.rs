@@ -1,38 +1,23 @@
 //! Checkpoints of programs that are in contexts.
 
-use std::fs::File;
-
 use rackmem_riscv::encode::{b, i, opcode, r, s, u};
 use rackmem_sim::exec::part::{self, Part};
-use rackmem_sim::exec::{Checkpoint, Job, Options, Outcome, Session, Until};
+use rackmem_sim::exec::{Checkpoint, Outcome};
 use rackmem_sim::machine::Machine;
 
 use super::answers::TEST_OF_TILES;
-use super::checkpoints::{begun, chips, everything, words};
-use super::ends::{ECALL, elf, li};
+use super::checkpoints::everything;
+use super::ends::{ECALL, li};
+use super::guest::{Guest, at, from, options, rest, through_a_file};
 use super::parts::{END, count_down};
 use super::reuse::{create, open};
-use super::{SMALL_MESH, load, prebuilt, said};
+use super::{SMALL_MESH, chips, load, said};
 
 const MANY_READS: [&str; 5] = ["many_reads", "--async", "--bytes", "4096", "--reads=200"];
 
-fn at(instructions: u64) -> Until<'static> {
-    Until { instructions: Some(instructions), ..Until::default() }
-}
-
-fn options() -> Options<'static> {
-    Options { max_cycles: Some(500_000_000), ..Options::default() }
-}
-
 /// A checkpoint of a program on two nodes, after so many instructions.
 pub(super) fn taken(machine: &Machine, args: &[&str], after: u64) -> Checkpoint {
-    let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
-    let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
-    begun(part::checkpoint(machine, &[job], Part::Instructions { after, count: None }, options()))
-}
-
-fn rest(machine: &Machine, checkpoint: &Checkpoint) -> Outcome {
-    part::restore(machine, checkpoint, Part::Whole, options()).unwrap()
+    Guest::prebuilt(2, args).checkpoint(machine, from(after), options()).unwrap()
 }
 
 /// Lines without times.
@@ -52,26 +37,14 @@ const PLACEMENTS: [&[(&str, &str)]; 5] = [
 
 /// The library's own test hops from checkpoint to checkpoint between machines; what it prints.
 fn hop(machines: &[Machine], args: &[&str], every: u64) -> String {
-    let (program, args) = (prebuilt("rack_test.rv64"), words(args));
-    let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
-    let mut options = options();
-    let mut session = Session::new(&machines[0], &[job], &options).unwrap();
-    let mut printed = Vec::new();
-    let mut hops = 0;
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path().join("here");
-    while session.fast_forward(at(session.instructions() + every), &mut options) {
-        let checkpoint = session.checkpoint(&[job], Part::Whole, &mut options).unwrap();
+    let (mut printed, mut hops) = (Vec::new(), 0);
+    let outcome = Guest::prebuilt(2, args).hop(&machines[0], every, |session, checkpoint| {
         printed.extend(session.printed());
-        checkpoint.write(&mut File::create(&here).unwrap()).unwrap();
-        let checkpoint = Checkpoint::read(&here).unwrap();
         // Each machine takes a checkpoint that it has taken itself, too.
         hops += 1;
-        let next = &machines[hops / 2 % machines.len()];
-        session = Session::restore(next, &checkpoint, &options).unwrap();
-    }
+        (&machines[hops / 2 % machines.len()], through_a_file(&checkpoint))
+    });
     assert!(hops > 50, "{hops}");
-    let outcome = session.finish(options);
     printed.extend(said(&outcome).bytes());
     String::from_utf8(printed).unwrap()
 }
@@ -97,14 +70,13 @@ fn the_library_passes_its_own_test_from_placement_to_placement() {
 #[test]
 fn operations_under_way_come_to_their_end_before_a_checkpoint() {
     for machine in [load("sonuma", &[])].into_iter().chain(PLACEMENTS.map(chips)) {
-        let (program, args) = (prebuilt("many_reads.rv64"), words(&MANY_READS));
-        let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
+        let guest = Guest::prebuilt(2, &MANY_READS);
         let mut options = options();
-        let mut session = Session::new(&machine, &[job], &options).unwrap();
+        let mut session = guest.session(&machine, &options);
         let (mut waits, mut count) = (0, 0);
         while session.fast_forward(at(count), &mut options) {
             let before = session.cycle();
-            session.checkpoint(&[job], Part::Whole, &mut options).unwrap();
+            session.checkpoint(&[guest.job()], Part::Whole, &mut options).unwrap();
             waits += usize::from(session.cycle() > before);
             count = session.instructions() + 3_000;
         }
@@ -118,14 +90,12 @@ fn a_program_in_a_context_goes_on_alike_each_time_and_everywhere() {
     let machine = load("sonuma", &[]);
     for variant in ["bulk", "fine"] {
         let args = ["pagerank", "--kronecker", "5", "--variant", variant];
-        let (program, all) = (prebuilt("pagerank.rv64"), words(&args));
-        let job = Job { program: &program, args: &all, env: &[], nodes: 2 };
-        let whole = part::run(&machine, &[job], Part::Whole, options()).unwrap();
+        let whole = Guest::prebuilt(2, &args).run_part(&machine, Part::Whole, options());
         assert_eq!(ranks(&whole).len(), 10);
         for after in [90_000, 300_000] {
             let checkpoint = taken(&machine, &args, after);
-            let first = rest(&machine, &checkpoint);
-            assert_eq!(everything(first.clone()), everything(rest(&machine, &checkpoint)));
+            let first = rest(&machine, &checkpoint).unwrap();
+            assert_eq!(everything(first.clone()), everything(rest(&machine, &checkpoint).unwrap()));
             assert_eq!(ranks(&first), ranks(&whole));
             for settings in [
                 &[("rmc.tlb_entries", "8"), ("l1.size_bytes", "16K")][..],
@@ -134,7 +104,7 @@ fn a_program_in_a_context_goes_on_alike_each_time_and_everywhere() {
                 &[("rmc.itt_entries", "32"), ("network.hop_latency_ns", "10")],
                 &[("system.contexts", "2"), ("rmc.queue_pairs", "4")],
             ] {
-                let other = rest(&load("sonuma", settings), &checkpoint);
+                let other = rest(&load("sonuma", settings), &checkpoint).unwrap();
                 assert_eq!(ranks(&other), ranks(&whole), "{settings:?}");
                 assert_ne!(other.cycles, first.cycles, "{settings:?}");
             }
@@ -149,14 +119,15 @@ const ALL_CORES: [&str; 7] =
 #[test]
 fn a_program_in_a_context_of_tiles_goes_on_on_each_placement() {
     let machines = PLACEMENTS.map(chips);
-    let whole = ranks(&rest(&machines[0], &taken(&machines[0], &ALL_CORES, 1_000)));
+    let early = taken(&machines[0], &ALL_CORES, 1_000);
+    let whole = ranks(&rest(&machines[0], &early).unwrap());
     assert_eq!(whole.len(), 10);
     let checkpoint = taken(&machines[0], &ALL_CORES, 400_000);
     let mut cycles = Vec::new();
     for machine in &machines {
-        let first = rest(machine, &checkpoint);
+        let first = rest(machine, &checkpoint).unwrap();
         assert_eq!(ranks(&first), whole);
-        assert_eq!(everything(first.clone()), everything(rest(machine, &checkpoint)));
+        assert_eq!(everything(first.clone()), everything(rest(machine, &checkpoint).unwrap()));
         cycles.push(first.cycles);
     }
     for settings in [
@@ -164,14 +135,14 @@ fn a_program_in_a_context_of_tiles_goes_on_on_each_placement() {
         &[("tiles.columns", "4")],
         &[("system.page_bytes", "4K")],
     ] {
-        let other = rest(&chips(settings), &checkpoint);
+        let other = rest(&chips(settings), &checkpoint).unwrap();
         assert_eq!(ranks(&other), whole, "{settings:?}");
         cycles.push(other.cycles);
     }
     // The queues keep their places in their pages, and the segment becomes memory like other.
     for settings in [&[][..], &[("memory.size_bytes", "64M"), ("system.page_bytes", "4K")]] {
         let cores = [&[("tiles.columns", "4")], settings].concat();
-        let other = rest(&load("sonuma", &cores), &checkpoint);
+        let other = rest(&load("sonuma", &cores), &checkpoint).unwrap();
         assert_eq!(ranks(&other), whole, "{settings:?}");
         cycles.push(other.cycles);
     }
@@ -187,11 +158,11 @@ fn a_queue_pair_goes_on_between_rmc_and_tiles() {
     let one = [("tiles.rows", "1"), ("tiles.columns", "1"), ("memory.controllers", "1")];
     let [rmc, tiles] = [load("sonuma", &[]), chips(&one)];
     let checkpoints = [taken(&rmc, &args, 300_000), taken(&tiles, &args, 300_000)];
-    let whole = ranks(&rest(&rmc, &checkpoints[0]));
+    let whole = ranks(&rest(&rmc, &checkpoints[0]).unwrap());
     assert_eq!(whole.len(), 10);
     for checkpoint in &checkpoints {
         for machine in [&rmc, &tiles] {
-            assert_eq!(ranks(&rest(machine, checkpoint)), whole);
+            assert_eq!(ranks(&rest(machine, checkpoint).unwrap()), whole);
         }
     }
 }
@@ -214,13 +185,10 @@ pub(super) fn node_0_skips(others: &[u32]) -> Vec<u32> {
 
 #[test]
 fn a_process_that_has_ended_stays_so() {
-    let (program, args) =
-        (elf(&[&node_0_skips(&END)[..], &count_down(900), &END].concat()), words(&["test"]));
-    let job = Job { program: &program, args: &args, env: &[], nodes: 3 };
-    let machine = load("sonuma", &[]);
-    let part = Part::Instructions { after: 300, count: None };
-    let whole = part::run(&machine, &[job], part, options()).unwrap();
-    let checkpoint = begun(part::checkpoint(&machine, &[job], part, options()));
+    let guest = Guest::code(3, &[&node_0_skips(&END)[..], &count_down(900), &END].concat());
+    let (machine, part) = (load("sonuma", &[]), from(300));
+    let whole = guest.run_part(&machine, part, options());
+    let checkpoint = guest.checkpoint(&machine, part, options()).unwrap();
     let rest = part::restore(&machine, &checkpoint, part, options()).unwrap();
     assert!(whole.nodes[2].cycle < 300 && whole.nodes[2].instructions < 20);
     assert_eq!(everything(rest), everything(whole));
@@ -269,13 +237,11 @@ fn drivers_know_what_they_knew() {
         ([&create[..], &destroy, &create].concat(), [tiles("4G"), tiles("64M")]),
         ([&create[..], &destroy, &create].concat(), [tiles("4G"), rmc("64M")]),
     ] {
-        let (program, args) = (elf(&code(&queue_pairs)), words(&["test"]));
-        let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
+        let guest = Guest::code(2, &code(&queue_pairs));
         for after in [4_500, 6_500] {
-            let part = Part::Instructions { after, count: None };
-            let checkpoint = begun(part::checkpoint(&machines[0], &[job], part, options()));
+            let checkpoint = guest.checkpoint(&machines[0], from(after), options()).unwrap();
             for machine in &machines {
-                said(&rest(machine, &checkpoint));
+                said(&rest(machine, &checkpoint).unwrap());
             }
         }
     }
@@ -285,9 +251,7 @@ fn drivers_know_what_they_knew() {
 fn what_a_machine_lacks_for_contexts_is_named() {
     let pagerank = ["pagerank", "--kronecker", "5", "--variant", "bulk"];
     let checkpoint = taken(&load("sonuma", &[]), &pagerank, 300_000);
-    let refused = |machine: &Machine| {
-        part::restore(machine, &checkpoint, Part::Whole, options()).unwrap_err().to_string()
-    };
+    let refused = |machine: &Machine| rest(machine, &checkpoint).unwrap_err();
     let pairs = refused(&load("sonuma", &[("rmc.queue_pairs", "0")]));
     assert!(pairs.starts_with("rmc.queue_pairs: "), "{pairs}");
     let [chip, rmc, four] =
@@ -319,23 +283,14 @@ fn what_a_machine_lacks_for_contexts_is_named() {
         ),
         (&rmc, open(1), chip.clone(), "ni.placement: the checkpoint has a part in context 1"),
     ] {
-        let (program, args) =
-            (elf(&[&code[..], &count_down(900), &END].concat()), words(&["test"]));
-        let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
-        let part = Part::Instructions { after: 500, count: None };
-        let checkpoint = begun(part::checkpoint(taken_on, &[job], part, options()));
-        said(&rest(taken_on, &checkpoint));
-        let refused = part::restore(&on, &checkpoint, Part::Whole, options()).unwrap_err();
-        assert!(refused.to_string().starts_with(why), "{refused}");
+        let guest = Guest::code(1, &[&code[..], &count_down(900), &END].concat());
+        let checkpoint = guest.checkpoint(taken_on, from(500), options()).unwrap();
+        said(&rest(taken_on, &checkpoint).unwrap());
+        let refused = rest(&on, &checkpoint).unwrap_err();
+        assert!(refused.starts_with(why), "{refused}");
     }
     for machine in [&chip, &four] {
-        let cores = part::restore(
-            &chips(&one),
-            &taken(machine, &ALL_CORES, 400_000),
-            Part::Whole,
-            options(),
-        );
-        let cores = cores.unwrap_err().to_string();
+        let cores = rest(&chips(&one), &taken(machine, &ALL_CORES, 400_000)).unwrap_err();
         assert!(cores.starts_with("tiles.columns, tiles.rows: "), "{cores}");
     }
 }

@@ -9,9 +9,10 @@ use rackmem_sim::machine::Machine;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::checkpoints::{STATE_TEST, chips, folder, options, taken};
+use super::checkpoints::{STATE_TEST, folder, options_in, taken};
+use super::guest::from;
 use super::mutation::change;
-use super::{contexts, load, pads};
+use super::{chips, contexts, load, pads};
 
 const PAGERANK: [&str; 5] = ["pagerank", "--kronecker", "5", "--variant", "bulk"];
 
@@ -94,7 +95,7 @@ pub(super) fn go_on(
     let options = Options {
         max_instructions: Some(from.instructions.saturating_add(3_000)),
         max_cycles: Some(from.cycle.saturating_add(1 << 20)),
-        ..options(folder)
+        ..options_in(folder)
     };
     let outcome = part::restore(machine, checkpoint, checkpoint.part(), options);
     outcome.map(|_| ()).map_err(|error| error.to_string())
@@ -103,8 +104,7 @@ pub(super) fn go_on(
 #[test]
 fn a_field_out_of_bounds_is_named() {
     let folder = folder();
-    let part = Part::Instructions { after: 60_000, count: None };
-    let checkpoint = taken(&chips(&[]), &STATE_TEST, part, folder.path());
+    let checkpoint = taken(&chips(&[]), &STATE_TEST, from(60_000), folder.path());
     let path = folder.path().join("here");
     let whole = Parts::of(&checkpoint);
     assert!(whole.read(&path).is_ok());
@@ -477,9 +477,8 @@ fn a_scratchpad_that_cannot_be_so_is_named() {
 #[test]
 fn page_tables_that_map_something_else_are_refused() {
     let folder = folder();
-    let part = Part::Instructions { after: 2_000, count: None };
     let machine = load("sonuma", &[]);
-    let checkpoint = taken(&machine, &STATE_TEST, part, folder.path());
+    let checkpoint = taken(&machine, &STATE_TEST, from(2_000), folder.path());
     let path = folder.path().join("here");
     let whole = Parts::of(&checkpoint);
     assert_eq!(go_on(&machine, &whole.read(&path).unwrap(), folder.path()), Ok(()));

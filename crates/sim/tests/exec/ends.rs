@@ -1,28 +1,11 @@
 //! Processes that do not end well.
 
 use rackmem_riscv::encode::{b, i, j, opcode};
-use rackmem_sim::exec::{End, ExecError, Job, Options};
+use rackmem_sim::exec::{self, End, ExecError, Job, Options};
 
 use super::contexts::{add, driver};
-use super::{execute, load, prebuilt, run};
-
-/// A program of these instructions, as a static ELF file.
-pub(super) fn elf(code: &[u32]) -> Vec<u8> {
-    const BASE: u64 = 0x1_0000;
-    let header_bytes = 64 + 56;
-    let length = header_bytes + 4 * code.len() as u64;
-    let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    file.extend([2u16, 243].iter().flat_map(|half| half.to_le_bytes()));
-    file.extend(1u32.to_le_bytes());
-    let entry = BASE + header_bytes;
-    file.extend([entry, 64, 0].iter().flat_map(|word| word.to_le_bytes()));
-    file.extend(5u32.to_le_bytes());
-    file.extend([64u16, 56, 1, 64, 0, 0].iter().flat_map(|half| half.to_le_bytes()));
-    file.extend([1u32, 5].iter().flat_map(|word| word.to_le_bytes()));
-    file.extend([0, BASE, BASE, length, length, 0x1000].iter().flat_map(|word| word.to_le_bytes()));
-    file.extend(code.iter().flat_map(|word| word.to_le_bytes()));
-    file
-}
+use super::guest::{Guest, limited};
+use super::{errors, load, run};
 
 /// `j .`
 const LOOP: u32 = 0x6f;
@@ -34,7 +17,7 @@ pub(super) fn li(rd: u32, value: i32) -> u32 {
 }
 
 fn end(code: &[u32]) -> (End, Option<String>) {
-    let outcome = execute(&load("sonuma", &[]), 1, &elf(code), &["test".to_owned()]);
+    let outcome = Guest::code(1, code).execute(&load("sonuma", &[]));
     (outcome.nodes[0].end.clone(), outcome.cut_short)
 }
 
@@ -70,7 +53,7 @@ fn one_failure_ends_the_run() {
         li(17, 94),
         ECALL,
     ];
-    let outcome = execute(&load("sonuma", &[]), 2, &elf(&code), &["test".to_owned()]);
+    let outcome = Guest::code(2, &code).execute(&load("sonuma", &[]));
     let ends: Vec<&End> = outcome.nodes.iter().map(|node| &node.end).collect();
     assert_eq!(ends, [&End::Stopped, &End::Exit(3)]);
     assert_eq!(outcome.failed().map(|(nid, _)| nid), Some(1));
@@ -103,11 +86,9 @@ fn a_program_that_loops_or_waits_for_ever_is_found() {
 
 #[test]
 fn a_run_is_cut_short_after_so_many_instructions() {
-    let program = elf(&[i(opcode::OP_IMM, 0, 10, 10, 1), 0xffdf_f06f]);
-    let args = ["test".to_owned()];
-    let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
+    let guest = Guest::code(2, &[i(opcode::OP_IMM, 0, 10, 10, 1), 0xffdf_f06f]);
     let options = Options { max_instructions: Some(20_000), ..Options::default() };
-    let outcome = rackmem_sim::exec::run(&load("sonuma", &[]), &[job], options).unwrap();
+    let outcome = guest.run(&load("sonuma", &[]), options);
     let why = outcome.cut_short.expect("a reason");
     assert!(why.starts_with("not at its end after 20000 instructions"), "{why}");
     assert!((20_000..30_000).contains(&outcome.instructions), "{}", outcome.instructions);
@@ -116,11 +97,8 @@ fn a_run_is_cut_short_after_so_many_instructions() {
 #[test]
 fn a_run_is_cut_short_after_so_many_cycles() {
     // An endless loop that changes something: addi a0, a0, 1; j -4.
-    let program = elf(&[i(opcode::OP_IMM, 0, 10, 10, 1), 0xffdf_f06f]);
-    let args = ["test".to_owned()];
-    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
-    let options = Options { max_cycles: Some(10_000), ..Options::default() };
-    let outcome = rackmem_sim::exec::run(&load("sonuma", &[]), &[job], options).unwrap();
+    let guest = Guest::code(1, &[i(opcode::OP_IMM, 0, 10, 10, 1), 0xffdf_f06f]);
+    let outcome = guest.run(&load("sonuma", &[]), limited(10_000));
     let why = outcome.cut_short.expect("a reason");
     assert!(why.starts_with("not at its end after 10000 cycles"), "{why}");
     assert!(outcome.cycles <= 10_000 && outcome.instructions > 5_000, "{}", outcome.instructions);
@@ -131,7 +109,7 @@ fn memory_that_is_full_ends_the_process() {
     let machine = load("sonuma", &[("memory.size_bytes", "16M")]);
     let outcome = run(&machine, 1, &["pagerank", "--kronecker", "16", "--variant", "serial"]);
     assert!(!outcome.nodes[0].end.is_success());
-    let said = String::from_utf8_lossy(&outcome.nodes[0].stderr);
+    let said = errors(&outcome, 0);
     assert!(said.contains("memory"), "{said}");
 }
 
@@ -155,22 +133,21 @@ fn queue_pairs_without_end_are_an_error_of_the_program() {
 
 #[test]
 fn machines_that_cannot_execute_say_what_to_do() {
-    let program = prebuilt("hello.rv64");
-    let args = ["hello".to_owned()];
+    let hello = Guest::prebuilt(1, &["hello"]);
     for (name, settings, nodes, said) in [
         ("manycore-ni", &[][..], 2, "network.remote"),
         ("manycore-ni", &[("network.remote", "nodes")][..], 2, "acknowledged"),
         ("manycore-ni-numa", &[][..], 1, "queue pairs"),
         ("rack-torus", &[][..], 1, "torus"),
     ] {
-        let job = Job { program: &program, args: &args, env: &[], nodes };
+        let job = Job { nodes, ..hello.job() };
         let machine = load(name, settings);
-        match rackmem_sim::exec::run(&machine, &[job], Options::default()) {
+        match exec::run(&machine, &[job], Options::default()) {
             Err(ExecError::Machine(what)) => assert!(what.contains(said), "{what}"),
             other => panic!("{name}: {other:?}"),
         }
     }
-    let job = Job { program: b"text", args: &args, env: &[], nodes: 1 };
-    let refused = rackmem_sim::exec::run(&load("sonuma", &[]), &[job], Options::default());
+    let job = Job { program: b"text", ..hello.job() };
+    let refused = exec::run(&load("sonuma", &[]), &[job], Options::default());
     assert!(matches!(refused, Err(ExecError::Program(..))));
 }

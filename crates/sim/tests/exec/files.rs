@@ -1,14 +1,15 @@
 //! Files that a run depends on.
 
 use rackmem_riscv::encode::{i, opcode, u};
-use rackmem_sim::exec::{self, Job, Options};
+use rackmem_sim::exec::Options;
 use rackmem_sim::recipe::fingerprint;
 
-use super::ends::{ECALL, elf, li};
+use super::ends::{ECALL, li};
+use super::guest::Guest;
 use super::load;
 
 /// A program that opens a file to read it, then makes it, if need be, and ends well in any case.
-fn reads_and_makes(name: &[u8; 8]) -> Vec<u8> {
+fn reads_and_makes(name: &[u8; 8]) -> Guest {
     const AT_FDCWD: i32 = -100;
     const CREATE_AND_WRITE: i32 = 0o101;
     const OPENAT: i32 = 56;
@@ -24,17 +25,16 @@ fn reads_and_makes(name: &[u8; 8]) -> Vec<u8> {
     code.extend([li(a0, 0), li(a7, 94), ECALL]);
     assert_eq!(code.len(), words as usize);
     code.extend(name.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)));
-    elf(&code)
+    Guest::code(2, &code)
 }
 
 #[test]
 fn files_that_were_read_and_files_that_were_missing_are_inputs() {
     let folder = tempfile::tempdir().unwrap();
     let inputs = || {
-        let program = reads_and_makes(b"input\0\0\0");
-        let job = Job { program: &program, args: &["test".to_owned()], env: &[], nodes: 2 };
+        let guest = reads_and_makes(b"input\0\0\0");
         let options = Options { folder: Some(folder.path().to_owned()), ..Options::default() };
-        let outcome = exec::run(&load("sonuma", &[]), &[job], options).unwrap();
+        let outcome = guest.run(&load("sonuma", &[]), options);
         assert!(outcome.failed().is_none(), "{outcome:?}");
         outcome.inputs
     };

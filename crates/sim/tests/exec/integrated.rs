@@ -22,7 +22,7 @@ fn measured(settings: &[(&str, &str)], is_idle: bool) -> RoundTrips {
 }
 
 /// A number in a line of JSON.
-fn figure(said: &str, name: &str) -> f64 {
+pub(super) fn figure(said: &str, name: &str) -> f64 {
     let text = said.split(&format!("\"{name}\":")).nth(1).expect("a figure");
     text.split([',', '}']).next().unwrap().trim().parse().expect("a number")
 }

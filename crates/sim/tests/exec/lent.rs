@@ -1,16 +1,14 @@
 //! Checkpoints of programs on machines whose nodes lend and borrow memory.
 
-use std::fs::File;
-
-use rackmem_sim::exec::part::{self, Part};
-use rackmem_sim::exec::{Checkpoint, End, NodeOutcome, Options, Outcome};
+use rackmem_sim::exec::{Checkpoint, End, NodeOutcome};
 use rackmem_sim::machine::Machine;
 use serde_json::Value;
 
-use super::borrowed::SMALL;
+use super::borrowed::small;
 use super::checkpoints::everything;
 use super::contexts::taken;
 use super::damaged::Parts;
+use super::guest::{from, rest, through_a_file};
 use super::outside::checked;
 use super::parts::{ALL, run_part};
 use super::{load, run};
@@ -24,14 +22,6 @@ const PLUGGED: [(&str, &str); 4] = [
     ("window.plug_bytes", "256K"),
     ("extension.amt_slots", "64"),
 ];
-
-fn small(name: &str, settings: &[(&str, &str)]) -> Machine {
-    load(name, &[&SMALL[..], settings].concat())
-}
-
-fn options() -> Options<'static> {
-    Options { max_cycles: Some(500_000_000), ..Options::default() }
-}
 
 /// A machine with a DMA engine, and a program that has used it.
 pub(super) fn with_engine() -> (Machine, Checkpoint) {
@@ -86,25 +76,15 @@ fn lent(checkpoint: &Checkpoint) -> Value {
     Parts::of(checkpoint).head["nodes"][0]["memory"]["lent"].take()
 }
 
-fn rest(machine: &Machine, checkpoint: &Checkpoint) -> Result<Outcome, String> {
-    let rest = part::restore(machine, checkpoint, Part::Whole, options());
-    rest.map_err(|error| error.to_string())
-}
-
 #[test]
 fn answers_are_the_same_from_a_checkpoint_on() {
     for (machine, args) in programs() {
         let whole = checked(&run(&machine, 2, &args));
-        let untimed = Part::Instructions { after: ALL, count: None };
-        let all = run_part(&machine, 2, &args, untimed).instructions;
+        let all = run_part(&machine, 2, &args, from(ALL)).instructions;
         let mut borrowed = 0;
         for after in [2, 5, 8].map(|part| all / 10 * part) {
             let place = format!("{args:?} on {} after {after} of {all}", machine.name);
-            let checkpoint = taken(&machine, &args, after);
-            let folder = tempfile::tempdir().unwrap();
-            let file = folder.path().join("here");
-            checkpoint.write(&mut File::create(&file).unwrap()).unwrap();
-            let checkpoint = Checkpoint::read(&file).unwrap();
+            let checkpoint = through_a_file(&taken(&machine, &args, after));
             let first = rest(&machine, &checkpoint).unwrap();
             assert_eq!(checked(&first), whole, "{place}");
             assert_eq!(
@@ -178,8 +158,7 @@ fn devices_go_on_from_a_checkpoint() {
         [("deoi-cores", &DRIVER[..], "card"), ("thunder-cores", &MESSAGES, "pairs")]
     {
         let machine = load(name, &[]);
-        let untimed = Part::Instructions { after: ALL, count: None };
-        let all = run_part(&machine, 2, args, untimed).instructions;
+        let all = run_part(&machine, 2, args, from(ALL)).instructions;
         let mut used = 0;
         for after in (1..10).map(|part| all / 10 * part) {
             let checkpoint = taken(&machine, args, after);

@@ -1,8 +1,7 @@
 //! Programs on machines: the answers do not depend on the machine, nor anything on the threads.
 
-use std::path::Path;
-
-use rackmem_sim::exec::{self, End, Job, Options, Outcome};
+use guest::Guest;
+use rackmem_sim::exec::{End, Outcome};
 use rackmem_sim::machine::{self, Machine, Override};
 
 mod answers;
@@ -15,6 +14,7 @@ mod damaged;
 mod damaged_lent;
 mod ends;
 mod files;
+mod guest;
 mod integrated;
 mod lent;
 mod mutation;
@@ -46,30 +46,38 @@ fn load(name: &str, settings: &[(&str, &str)]) -> Machine {
     machine::load(name, &settings).expect("a machine that can be built")
 }
 
-/// A ready-built program.
-fn prebuilt(name: &str) -> Vec<u8> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/prebuilt");
-    std::fs::read(folder.join(name)).expect("a ready-built program")
+/// Small chips of Manycore NI that execute programs.
+fn chips(settings: &[(&str, &str)]) -> Machine {
+    load("manycore-ni", &[&RACK_OF_CHIPS[..], &SMALL_MESH, settings].concat())
 }
 
 /// Runs a program on so many nodes; the first word of `args` is its name.
 fn run(machine: &Machine, nodes: u16, args: &[&str]) -> Outcome {
-    let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-    execute(machine, nodes, &prebuilt(&format!("{}.rv64", args[0])), &args)
-}
-
-fn execute(machine: &Machine, nodes: u16, program: &[u8], args: &[String]) -> Outcome {
-    let job = Job { program, args, env: &[], nodes };
-    let options = Options { max_cycles: Some(50_000_000), ..Options::default() };
-    exec::run(machine, &[job], options).expect("a program and a machine that fit")
+    Guest::prebuilt(nodes, args).execute(machine)
 }
 
 /// Standard output of node 0, after all nodes have ended well.
 fn said(outcome: &Outcome) -> String {
     for (nid, node) in outcome.nodes.iter().enumerate() {
-        let errors = String::from_utf8_lossy(&node.stderr);
+        let errors = errors(outcome, nid);
         let all_is_well = node.end == End::Exit(0) && outcome.cut_short.is_none();
         assert!(all_is_well, "node {nid}: {:?} {errors} {:?}", node.end, outcome.cut_short);
     }
     String::from_utf8_lossy(&outcome.nodes[0].stdout).into_owned()
+}
+
+/// Standard error of a node.
+fn errors(outcome: &Outcome, nid: usize) -> String {
+    String::from_utf8_lossy(&outcome.nodes[nid].stderr).into_owned()
+}
+
+/// The numbers of a text, in order.
+fn figures(text: &str) -> Vec<f64> {
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// The number that follows these words in a text.
+fn number_after(text: &str, words: &str) -> f64 {
+    let number = text.split(words).nth(1).and_then(|rest| rest.split(' ').next());
+    number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{text}"))
 }

@@ -5,7 +5,8 @@ use rackmem_sim::exec::Outcome;
 use rackmem_sim::exec::part::Part;
 use rackmem_sim::machine::Machine;
 
-use super::borrowed::{OWN_AND_BORROWED, SMALL};
+use super::borrowed::{OWN_AND_BORROWED, small};
+use super::guest::from;
 use super::pads::FFT;
 use super::parts::{ALL, alternate, answers, run_part};
 use super::{load, run};
@@ -20,8 +21,7 @@ pub(super) fn checked(outcome: &Outcome) -> Vec<String> {
 /// Machines, their nodes and programs with arguments.
 fn programs() -> Vec<(Machine, u16, Vec<&'static str>)> {
     let integrated = || load("cache-integrated", &[]);
-    let windows = |name, settings: &[_]| load(name, &[&SMALL[..], settings].concat());
-    let links = |name| windows(name, &[("window.lent_bytes", "16M")]);
+    let links = |name| small(name, &[("window.lent_bytes", "16M")]);
     let through = [("window.policy", "write-through-invalidate")];
     let update = [("window.policy", "write-through-update")];
     let plugged =
@@ -30,8 +30,8 @@ fn programs() -> Vec<(Machine, u16, Vec<&'static str>)> {
         (integrated(), 1, vec!["scr_test"]),
         (integrated(), 1, FFT.to_vec()),
         (integrated(), 1, vec!["bitonic", "--n=64", "--cores=4", "--rounds=2"]),
-        (windows("tsm-sim", &[]), 2, vec!["window_test", "--llc-bytes=64K"]),
-        (windows("tsm-sim", &through), 2, vec!["window_test", "--llc-bytes=64K"]),
+        (small("tsm-sim", &[]), 2, vec!["window_test", "--llc-bytes=64K"]),
+        (small("tsm-sim", &through), 2, vec!["window_test", "--llc-bytes=64K"]),
         (links("pcie-ntb"), 2, vec!["window_test", "--llc-bytes=64K"]),
         (links("deoi-cores"), 2, vec!["window_test", "--llc-bytes=64K", "--no-dma"]),
         (links("thunder-cores"), 2, vec!["window_test", "--llc-bytes=64K", "--no-dma"]),
@@ -49,8 +49,7 @@ fn answers_are_the_same_wherever_the_part_begins() {
     for (machine, nodes, args) in programs() {
         let timed = checked(&run(&machine, nodes, &args));
         for after in [1, 3_000, 50_000, 200_000, ALL] {
-            let part = Part::Instructions { after, count: None };
-            let outcome = run_part(&machine, nodes, &args, part);
+            let outcome = run_part(&machine, nodes, &args, from(after));
             assert_eq!(checked(&outcome), timed, "{args:?} on {} after {after}", machine.name);
         }
     }
@@ -73,7 +72,7 @@ fn cores_change_their_pace_at_any_instruction() {
 #[test]
 fn a_part_does_not_depend_on_threads() {
     let outcome = |threads| {
-        let machine = load("tsm-sim", &[&SMALL[..], &[("run.threads", threads)]].concat());
+        let machine = small("tsm-sim", &[("run.threads", threads)]);
         let part = Part::Instructions { after: 20_000, count: Some(10_000) };
         let outcome = run_part(&machine, 2, &["window_test", "--llc-bytes=64K"], part);
         let measured = outcome.measured.clone().unwrap();

@@ -1,14 +1,13 @@
 //! Checkpoints of programs that use scratchpads.
 
-use std::fs::File;
-
-use rackmem_sim::exec::part::{self, Begun, Part};
-use rackmem_sim::exec::{Checkpoint, ExecError, Job, Options, Session, Until};
+use rackmem_sim::exec::part::{self, Part};
+use rackmem_sim::exec::{Checkpoint, ExecError, Options};
 use rackmem_sim::machine::Machine;
 
-use super::checkpoints::{chips, everything, words};
+use super::checkpoints::everything;
+use super::guest::{Guest, at, from, through_a_file};
 use super::outside::checked;
-use super::{load, prebuilt, run};
+use super::{chips, load, run};
 
 pub(super) const FFT: &[&str] = &["fft", "--n=64", "--cores=2", "--mechanism=dma", "--rounds=2"];
 
@@ -17,13 +16,7 @@ pub(super) fn machine(settings: &[(&str, &str)]) -> Machine {
 }
 
 pub(super) fn taken(args: &[&str], after: u64) -> Result<Checkpoint, ExecError> {
-    let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
-    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
-    let part = Part::Instructions { after, count: None };
-    match part::checkpoint(&machine(&[]), &[job], part, Options::default())? {
-        Begun::Checkpoint(checkpoint) => Ok(*checkpoint),
-        Begun::Ended(outcome) => panic!("{args:?} has ended: {outcome:?}"),
-    }
+    Guest::prebuilt(1, args).checkpoint(&machine(&[]), from(after), Options::default())
 }
 
 #[test]
@@ -51,10 +44,7 @@ fn answers_are_the_same_from_a_checkpoint_on() {
                     continue;
                 }
             };
-            let folder = tempfile::tempdir().unwrap();
-            let file = folder.path().join("here");
-            checkpoint.write(&mut File::create(&file).unwrap()).unwrap();
-            let checkpoint = Checkpoint::read(&file).unwrap();
+            let checkpoint = through_a_file(&checkpoint);
             let rest = || {
                 let rest =
                     part::restore(&machine(&[]), &checkpoint, Part::Whole, Options::default());
@@ -71,17 +61,15 @@ fn answers_are_the_same_from_a_checkpoint_on() {
 #[test]
 fn a_program_goes_on_after_a_checkpoint_that_is_refused() {
     const LOCKS: &[&str] = &["sync_bench", "--lock=lockbox", "--episodes=50"];
-    let (program, args) = (prebuilt("sync_bench.rv64"), words(LOCKS));
-    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+    let guest = Guest::prebuilt(1, LOCKS);
     let mut options = Options::default();
-    let mut session = Session::new(&machine(&[]), &[job], &options).unwrap();
+    let mut session = guest.session(&machine(&[]), &options);
     let mut refused = 0;
     for place in 1.. {
-        let until = Until { instructions: Some(997 * place), ..Until::default() };
-        if !session.fast_forward(until, &mut options) {
+        if !session.fast_forward(at(997 * place), &mut options) {
             break;
         }
-        if let Err(error) = session.checkpoint(&[job], Part::Whole, &mut options) {
+        if let Err(error) = session.checkpoint(&[guest.job()], Part::Whole, &mut options) {
             assert!(error.to_string().contains("a core waits for another one"), "{error}");
             refused += 1;
         }

@@ -2,12 +2,12 @@
 
 use rackmem_riscv::Mark;
 use rackmem_riscv::encode::{i, opcode};
-use rackmem_sim::exec::part::{self, Measured, Part, Samples};
-use rackmem_sim::exec::{Job, Options, Outcome, Session, Until};
+use rackmem_sim::exec::part::{Measured, Part, Samples};
+use rackmem_sim::exec::{Options, Outcome, Until};
 use rackmem_sim::machine::Machine;
 
-use super::ends::elf;
-use super::{RACK_OF_CHIPS, SMALL_MESH, load, prebuilt, run, said};
+use super::guest::{Guest, at, from, options};
+use super::{chips, load, run, said};
 
 /// Programs, their nodes and their arguments.
 const PROGRAMS: [(u16, &[&str]); 2] = [
@@ -18,19 +18,8 @@ const PROGRAMS: [(u16, &[&str]); 2] = [
 /// Instructions that no program here has.
 pub(super) const ALL: u64 = 1 << 40;
 
-fn words(args: &[&str]) -> Vec<String> {
-    args.iter().map(|&arg| arg.to_owned()).collect()
-}
-
 pub(super) fn run_part(machine: &Machine, nodes: u16, args: &[&str], part: Part) -> Outcome {
-    let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
-    let job = Job { program: &program, args: &args, env: &[], nodes };
-    let options = Options { max_cycles: Some(500_000_000), ..Options::default() };
-    part::run(machine, &[job], part, options).expect("a program and a machine that fit")
-}
-
-fn chips() -> Machine {
-    load("manycore-ni", &[&RACK_OF_CHIPS[..], &SMALL_MESH[..]].concat())
+    Guest::prebuilt(nodes, args).run_part(machine, part, options())
 }
 
 /// What does not depend on times.
@@ -45,11 +34,10 @@ pub(super) fn answers(outcome: &Outcome) -> Vec<String> {
 #[test]
 fn answers_are_the_same_wherever_the_part_begins() {
     for (nodes, args) in PROGRAMS {
-        for machine in [load("sonuma", &[]), chips()] {
+        for machine in [load("sonuma", &[]), chips(&[])] {
             let timed = answers(&run(&machine, nodes, args));
             for after in [1, 3_000, 20_000, 50_000, ALL] {
-                let outcome =
-                    run_part(&machine, nodes, args, Part::Instructions { after, count: None });
+                let outcome = run_part(&machine, nodes, args, from(after));
                 assert_eq!(answers(&outcome), timed, "{args:?} after {after}");
                 let is_measured = outcome.measured.is_some();
                 assert!(is_measured == (after != ALL) || after >= 20_000, "{args:?} after {after}");
@@ -60,12 +48,7 @@ fn answers_are_the_same_wherever_the_part_begins() {
 
 #[test]
 fn the_library_passes_its_own_test_without_timing() {
-    let outcome = run_part(
-        &load("sonuma", &[]),
-        2,
-        &["rack_test"],
-        Part::Instructions { after: ALL, count: None },
-    );
+    let outcome = run_part(&load("sonuma", &[]), 2, &["rack_test"], from(ALL));
     assert!(said(&outcome).contains("29 passed on 2 nodes"));
 }
 
@@ -76,12 +59,9 @@ pub(super) fn alternate(
     args: &[&str],
     pieces: [u64; 2],
 ) -> (Outcome, usize) {
-    let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
-    let job = Job { program: &program, args: &args, env: &[], nodes };
     let mut options = Options::default();
-    let mut session = Session::new(machine, &[job], &options).unwrap();
+    let mut session = Guest::prebuilt(nodes, args).session(machine, &options);
     let mut switches = 0;
-    let at = |count| Until { instructions: Some(count), ..Until::default() };
     while session.fast_forward(at(session.instructions() + pieces[0]), &mut options)
         && session.run(at(session.instructions() + pieces[1]), &mut options)
     {
@@ -92,7 +72,7 @@ pub(super) fn alternate(
 
 #[test]
 fn cores_change_their_pace_at_any_instruction() {
-    for machine in [load("sonuma", &[]), chips()] {
+    for machine in [load("sonuma", &[]), chips(&[])] {
         let args = PROGRAMS[0].1;
         let timed = answers(&run(&machine, 2, args));
         for pieces in [[1_000, 1_000], [3_000, 777], [500, 5_000], [200, 11_111], [1, 30_000]] {
@@ -133,18 +113,16 @@ pub(super) const END: [u32; 3] =
     [i(opcode::OP_IMM, 0, 10, 0, 0), i(opcode::OP_IMM, 0, 17, 0, 93), 0x73];
 
 /// A program: 1,000 times round a loop, 500 times in a region of interest, 1,000 times; then it ends.
-pub(super) fn with_region() -> Vec<u8> {
+pub(super) fn with_region(nodes: u16) -> Guest {
     let parts =
         [&count_down(1000)[..], &[mark(1)], &count_down(500), &[mark(2)], &count_down(1000), &END];
-    elf(&parts.concat())
+    Guest::code(nodes, &parts.concat())
 }
 
 #[test]
 fn the_region_of_interest_is_what_is_measured() {
-    let (program, args) = (with_region(), words(&["test"]));
-    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
-    let outcome =
-        part::run(&load("sonuma", &[]), &[job], Part::Region, Options::default()).unwrap();
+    let (guest, machine) = (with_region(1), load("sonuma", &[]));
+    let outcome = guest.run_part(&machine, Part::Region, Options::default());
     said(&outcome);
     let measured = outcome.measured.unwrap();
     assert_eq!(measured.of, Part::Region);
@@ -152,7 +130,7 @@ fn the_region_of_interest_is_what_is_measured() {
     assert!((1001..1600).contains(&measured.instructions), "{measured:?}");
     assert!(measured.fast_forwarded > 3000, "{measured:?}");
     assert_eq!(measured.stats["node[0].core[0].retired"], measured.instructions as f64);
-    let whole = part::run(&load("sonuma", &[]), &[job], Part::Whole, Options::default()).unwrap();
+    let whole = guest.run_part(&machine, Part::Whole, Options::default());
     assert!(whole.measured.is_none());
     // Neither the hints nor the last call retire.
     assert_eq!(whole.instructions, 3 + 2 * 2500 + 2);
@@ -164,21 +142,16 @@ fn instructions_are_counted_at_any_pace() {
     let difference = 0x4063_8533; // sub x10, x7, x6
     let end =
         [difference, i(opcode::OP_IMM, 0, 10, 10, -602), i(opcode::OP_IMM, 0, 17, 0, 93), 0x73];
-    let program = elf(&[&[count(6)][..], &count_down(300), &[count(7)], &end].concat());
-    let args = words(&["test"]);
-    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
-    for part in [
-        Part::Whole,
-        Part::Instructions { after: 300, count: None },
-        Part::Instructions { after: ALL, count: None },
-    ] {
-        let outcome = part::run(&load("sonuma", &[]), &[job], part, Options::default()).unwrap();
+    let guest = Guest::code(1, &[&[count(6)][..], &count_down(300), &[count(7)], &end].concat());
+    let machine = load("sonuma", &[]);
+    for part in [Part::Whole, from(300), from(ALL)] {
+        let outcome = guest.run_part(&machine, part, Options::default());
         said(&outcome);
         assert_eq!(outcome.instructions, 606, "{part:?}");
     }
     let mut options = Options::default();
-    let mut session = Session::new(&load("sonuma", &[]), &[job], &options).unwrap();
-    session.run(Until { instructions: Some(200), ..Until::default() }, &mut options);
+    let mut session = guest.session(&machine, &options);
+    session.run(at(200), &mut options);
     assert!(!session.fast_forward(Until::default(), &mut options));
     said(&session.finish(options));
 }
@@ -186,20 +159,10 @@ fn instructions_are_counted_at_any_pace() {
 #[test]
 fn a_fast_forward_ends_at_every_begin() {
     // An end before all begins, and a begin within a region.
-    let program = elf(&[
-        &[mark(2)][..],
-        &count_down(200),
-        &[mark(1)],
-        &count_down(200),
-        &[mark(1)],
-        &count_down(200),
-        &END,
-    ]
-    .concat());
-    let args = words(&["test"]);
-    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+    let (begin, loops) = ([mark(1)], count_down(200));
+    let code = [&[mark(2)][..], &loops, &begin, &loops, &begin, &loops, &END].concat();
     let mut options = Options::default();
-    let mut session = Session::new(&load("sonuma", &[]), &[job], &options).unwrap();
+    let mut session = Guest::code(1, &code).session(&load("sonuma", &[]), &options);
     let begin = Until { mark: Some(Mark::Begin), ..Until::default() };
     for instructions in [401, 802] {
         assert!(session.fast_forward(begin, &mut options));
@@ -211,10 +174,8 @@ fn a_fast_forward_ends_at_every_begin() {
 
 #[test]
 fn a_piece_ends_where_a_region_does() {
-    let (program, args) = (with_region(), words(&["test"]));
-    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
     let mut options = Options::default();
-    let mut session = Session::new(&load("sonuma", &[]), &[job], &options).unwrap();
+    let mut session = with_region(1).session(&load("sonuma", &[]), &options);
     let at = |mark| Until { mark: Some(mark), ..Until::default() };
     assert!(session.run(at(Mark::Begin), &mut options));
     let begin = session.instructions();
@@ -233,14 +194,12 @@ fn caches_are_warm_when_timing_begins() {
     let whole = run(&machine, 1, &args);
     said(&whole);
     let late = whole.instructions * 3 / 4;
-    let part = run_part(&machine, 1, &args, Part::Instructions { after: late, count: None });
+    let part = run_part(&machine, 1, &args, from(late));
     let measured = part.measured.unwrap();
     // The same instructions of a run with timing throughout.
-    let (program, words) = (prebuilt("tsm_kernels.rv64"), words(&args));
-    let job = Job { program: &program, args: &words, env: &[], nodes: 1 };
     let mut options = Options::default();
-    let mut session = Session::new(&machine, &[job], &options).unwrap();
-    session.run(Until { instructions: Some(late), ..Until::default() }, &mut options);
+    let mut session = Guest::prebuilt(1, &args).session(&machine, &options);
+    session.run(at(late), &mut options);
     let (figures, cycle) = (session.figures(), session.cycle());
     session.run(Until::default(), &mut options);
     let (rest, cycles) = (session.figures().since(&figures), session.cycle() - cycle);
@@ -287,11 +246,8 @@ fn samples_estimate_ten_whole_programs() {
 #[test]
 fn crashes_without_timing_name_the_instruction() {
     // ld a0, 0(zero), after some instructions.
-    let program = elf(&[&count_down(100)[..], &[i(opcode::LOAD, 3, 10, 0, 0)]].concat());
-    let args = words(&["test"]);
-    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
-    let part = Part::Instructions { after: ALL, count: None };
-    let outcome = part::run(&load("sonuma", &[]), &[job], part, Options::default()).unwrap();
+    let guest = Guest::code(1, &[&count_down(100)[..], &[i(opcode::LOAD, 3, 10, 0, 0)]].concat());
+    let outcome = guest.run_part(&load("sonuma", &[]), from(ALL), Options::default());
     let end = outcome.nodes[0].end.to_string();
     assert!(end.contains("ld a0,0(zero)") && end.contains("core 0"), "{end}");
 }

@@ -4,7 +4,7 @@
 use rackmem_sim::exec::Outcome;
 use rackmem_sim::run::Options;
 
-use super::{load, run, said};
+use super::{errors, figures, load, run, said};
 
 /// Latency and bandwidth of a list of operations, without costs of software.
 fn listed(kind: &str, bytes: u32) -> (f64, f64) {
@@ -24,11 +24,6 @@ fn listed(kind: &str, bytes: u32) -> (f64, f64) {
 fn exchange(settings: &[(&str, &str)], argv: &[&str]) -> Outcome {
     let argv: Vec<&str> = ["tsm_qpair"].iter().chain(argv).copied().collect();
     run(&load("thunder-cores", settings), 2, &argv)
-}
-
-/// The figures of a text, in order.
-fn figures(text: &str) -> Vec<f64> {
-    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
 /// The program itself takes some hundred nanoseconds a message: for the descriptor, the look for the completion, and
@@ -100,7 +95,7 @@ fn messages_over_bad_links_come_whole() {
 #[test]
 fn machines_without_queue_pairs_say_so() {
     let outcome = run(&load("tsm-sim", &[]), 2, &["tsm_qpair"]);
-    let error = String::from_utf8_lossy(&outcome.nodes[0].stderr).into_owned();
+    let error = errors(&outcome, 0);
     assert!(error.contains("use thunder-cores"), "{error}");
 }
 
@@ -108,6 +103,6 @@ fn machines_without_queue_pairs_say_so() {
 #[test]
 fn buffers_in_borrowed_memory_are_refused() {
     let outcome = exchange(&[("window.heap", "true")], &[]);
-    let error = String::from_utf8_lossy(&outcome.nodes[0].stderr).into_owned();
+    let error = errors(&outcome, 0);
     assert!(error.contains("cannot open a queue pair: Not supported"), "{error}");
 }

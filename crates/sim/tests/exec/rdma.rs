@@ -4,7 +4,7 @@
 use rackmem_sim::exec::Outcome;
 use rackmem_sim::run::Options;
 
-use super::{load, run, said};
+use super::{errors, load, run, said};
 
 /// Time of a block of a list of operations, in ns. The operating system of the chips takes a call for the channel's
 /// interrupt and to wake the thread, as for all its parts: 800 cycles of 667 MHz.
@@ -104,6 +104,6 @@ fn the_answer_does_not_depend_on_the_threads() {
 #[test]
 fn machines_without_the_channel_say_so() {
     let outcome = run(&load("tsm-sim", &[]), 2, &["tsm_rdma"]);
-    let error = String::from_utf8_lossy(&outcome.nodes[0].stderr).into_owned();
+    let error = errors(&outcome, 0);
     assert!(error.contains("use thunder-cores"), "{error}");
 }

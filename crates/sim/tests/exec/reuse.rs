@@ -4,15 +4,15 @@
 use rackmem_abi::{Op, Status, WqEntry};
 use rackmem_riscv::encode::{b, i, opcode, r, s, u};
 use rackmem_sim::exec::part::Part;
-use rackmem_sim::exec::{End, Job, Options, Session, Until};
+use rackmem_sim::exec::{End, Session, Until};
 use rackmem_sim::machine::Machine;
 
-use super::checkpoints::{chips, words};
 use super::contexts::{add, driver};
 use super::damaged::Parts;
-use super::ends::{ECALL, elf, li};
+use super::ends::{ECALL, li};
+use super::guest::{Guest, at, limited};
 use super::parts::END;
-use super::{execute, load, said};
+use super::{chips, load, said};
 
 const SP: u32 = 2;
 const T: [u32; 3] = [5, 6, 7];
@@ -101,8 +101,7 @@ fn queue_pairs_come_and_go_without_end() {
             destroy(ENOENT),
             END.to_vec(),
         ];
-        let program = elf(&code.concat());
-        said(&execute(&machine, 1, &program, &words(&["test"])));
+        said(&Guest::code(1, &code.concat()).execute(&machine));
     }
 }
 
@@ -119,7 +118,7 @@ fn a_queue_pair_that_is_refused_takes_no_place() {
         create_in(1, 2, ENOSPC),
         END.to_vec(),
     ];
-    said(&execute(&machine(&[]), 1, &elf(&code.concat()), &words(&["test"])));
+    said(&Guest::code(1, &code.concat()).execute(&machine(&[])));
 }
 
 /// Posts so many reads of 64 bytes of the node's own segment to the queue pair that was made last.
@@ -181,7 +180,7 @@ fn nothing_of_a_queue_pair_comes_to_the_next_one() {
             vec![add(S[1], S[1], 4)],
         ];
         let code = [open(0), vec![li(S[1], 0)], times(S[0], 200, &round.concat()), END.to_vec()];
-        let outcome = execute(&machine(settings), 1, &elf(&code.concat()), &words(&["test"]));
+        let outcome = Guest::code(1, &code.concat()).execute(&machine(settings));
         assert_eq!(outcome.nodes[0].end, End::Exit(0), "{settings:?} {sizes:?}");
     }
 }
@@ -203,7 +202,7 @@ fn queues_of_a_tile_stay_when_another_pair_is_refused() {
         expect(0).to_vec(),
         END.to_vec(),
     ];
-    said(&execute(&chips(&[]), 1, &elf(&code.concat()), &words(&["test"])));
+    said(&Guest::code(1, &code.concat()).execute(&chips(&[])));
 }
 
 /// The register gets a value of 64 bits.
@@ -259,7 +258,7 @@ fn an_operation_whose_buffer_goes_ends_with_an_error() {
                 END.to_vec(),
             ];
             let machine = chips(&[("ni.placement", placement)]);
-            let outcome = execute(&machine, 1, &elf(&code.concat()), &words(&["test"]));
+            let outcome = Guest::code(1, &code.concat()).execute(&machine);
             assert_eq!(outcome.nodes[0].end, End::Exit(0), "{placement} {op:?}");
         }
     }
@@ -291,7 +290,7 @@ fn a_segment_of_tiles_has_a_place_of_its_own() {
         expect(7).to_vec(),
         END.to_vec(),
     ];
-    said(&execute(&chips(&[]), 1, &elf(&code.concat()), &words(&["test"])));
+    said(&Guest::code(1, &code.concat()).execute(&chips(&[])));
 }
 
 /// It is memory like other for an RMC, and has a place of its own for tiles, though all else is at the same place.
@@ -308,16 +307,14 @@ fn a_segment_goes_on_between_rmc_and_tiles() {
         expect(7).to_vec(),
         END.to_vec(),
     ];
-    let (program, args) = (elf(&code.concat()), words(&["test"]));
-    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
+    let guest = Guest::code(1, &code.concat());
     let one = [("tiles.rows", "1"), ("tiles.columns", "1"), ("memory.controllers", "1")];
     let [rmc, tile] = [machine(&[]), chips(&one)];
     for (from, to) in [(&rmc, &tile), (&tile, &rmc), (&tile, &tile)] {
-        let mut options = Options { max_cycles: Some(50_000_000), ..Options::default() };
-        let mut session = Session::new(from, &[job], &options).unwrap();
-        let until = Until { instructions: Some(1_000), ..Until::default() };
-        assert!(session.fast_forward(until, &mut options));
-        let checkpoint = session.checkpoint(&[job], Part::Whole, &mut options).unwrap();
+        let mut options = limited(50_000_000);
+        let mut session = guest.session(from, &options);
+        assert!(session.fast_forward(at(1_000), &mut options));
+        let checkpoint = session.checkpoint(&[guest.job()], Part::Whole, &mut options).unwrap();
         let fresh = Parts::of(&checkpoint).head["nodes"][0]["memory"]["fresh"].clone();
         assert_eq!(fresh, serde_json::json!({"start": 24576, "end": 4u64 << 30}));
         let mut other = Session::restore(to, &checkpoint, &options).unwrap();
@@ -327,7 +324,7 @@ fn a_segment_goes_on_between_rmc_and_tiles() {
 }
 
 /// Three queue pairs, of which the second goes, and others that come and go.
-fn coming_and_going() -> Vec<u8> {
+fn coming_and_going() -> Guest {
     let code = [
         open(0),
         times(S[0], 3, &create(16, 0)),
@@ -337,24 +334,17 @@ fn coming_and_going() -> Vec<u8> {
         [&[li(A0, 1)][..], &driver(4), &expect(ENOENT)].concat(),
         END.to_vec(),
     ];
-    elf(&code.concat())
+    Guest::code(1, &code.concat())
 }
 
 /// Hops from checkpoint to checkpoint between these machines; the checkpoints' heads.
-fn hop(machines: &[Machine], program: &[u8]) -> Vec<serde_json::Value> {
-    let args = words(&["test"]);
-    let job = Job { program, args: &args, env: &[], nodes: 1 };
-    let mut options = Options { max_cycles: Some(500_000_000), ..Options::default() };
-    let mut session = Session::new(&machines[0], &[job], &options).unwrap();
+fn hop(machines: &[Machine], guest: &Guest) -> Vec<serde_json::Value> {
     let mut heads = Vec::new();
-    let at = |instructions| Until { instructions: Some(instructions), ..Until::default() };
-    while session.fast_forward(at(session.instructions() + 2_003), &mut options) {
-        let checkpoint = session.checkpoint(&[job], Part::Whole, &mut options).unwrap();
+    let outcome = guest.hop(&machines[0], 2_003, |_, checkpoint| {
         heads.push(Parts::of(&checkpoint).head);
-        let machine = &machines[heads.len() % machines.len()];
-        session = Session::restore(machine, &checkpoint, &options).unwrap();
-    }
-    said(&session.finish(options));
+        (&machines[heads.len() % machines.len()], checkpoint)
+    });
+    said(&outcome);
     heads
 }
 
@@ -390,7 +380,7 @@ fn queue_pairs_come_and_go_on_one_machine_after_the_other() {
     let split = chips(&[]);
     let edge = chips(&[("ni.placement", "edge")]);
     let moved = chips(&[("memory.size_bytes", "16M")]);
-    let heads = hop(&[split, edge, moved], &elf(&code.concat()));
+    let heads = hop(&[split, edge, moved], &Guest::code(1, &code.concat()));
     assert!(heads.len() > 10, "{}", heads.len());
     let reserved = |head: &serde_json::Value| head["nodes"][0]["kernel"]["memory"].clone();
     let last = heads.len() - 1;

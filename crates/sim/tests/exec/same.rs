@@ -1,9 +1,10 @@
 //! Things that must not make a difference make none.
 
 use rackmem_sim::cpu::Stretch;
-use rackmem_sim::exec::{self, Job, Options, Outcome, Session, Until};
+use rackmem_sim::exec::{Options, Outcome, Until};
 
-use super::{RACK_OF_CHIPS, SMALL_MESH, load, prebuilt, run};
+use super::guest::Guest;
+use super::{RACK_OF_CHIPS, SMALL_MESH, chips, load, run};
 
 /// All that a run has found out, but for the time that it has taken.
 pub(super) fn all_of(outcome: &Outcome) -> String {
@@ -33,14 +34,10 @@ fn the_number_of_threads() {
 
 #[test]
 fn the_lives_of_instructions() {
-    let settings = [&RACK_OF_CHIPS[..], &SMALL_MESH].concat();
-    let args: Vec<String> = ["rack_test", "join", "barrier"].map(str::to_owned).into();
-    let program = prebuilt("rack_test.rv64");
-    let job = Job { program: &program, args: &args, env: &[], nodes: 3 };
+    let guest = Guest::prebuilt(3, &["rack_test", "join", "barrier"]);
     let with = |threads, pipeline| {
-        let machine = load("manycore-ni", &[&settings[..], &[("run.threads", threads)]].concat());
-        let options = Options { pipeline, ..Options::default() };
-        let outcome = exec::run(&machine, &[job], options).unwrap();
+        let machine = chips(&[("run.threads", threads)]);
+        let outcome = guest.run(&machine, Options { pipeline, ..Options::default() });
         let lives: Vec<_> = outcome.nodes.iter().map(|node| node.lives.clone()).collect();
         (all_of(&outcome), lives)
     };
@@ -65,11 +62,9 @@ fn sleeping_while_one_polls() {
 #[test]
 fn pauses() {
     let machine = load("sonuma", &[]);
-    let args: Vec<String> = ["rack_test", "join", "async", "barrier"].map(str::to_owned).into();
-    let program = prebuilt("rack_test.rv64");
-    let job = Job { program: &program, args: &args, env: &[], nodes: 3 };
+    let guest = Guest::prebuilt(3, &["rack_test", "join", "async", "barrier"]);
     let in_pieces = |cycles: u64| {
-        let mut session = Session::new(&machine, &[job], &Options::default()).unwrap();
+        let mut session = guest.session(&machine, &Options::default());
         let (mut pieces, mut until) = (0, cycles);
         while session.run(Until { cycle: Some(until), ..Until::default() }, &mut Options::default())
         {

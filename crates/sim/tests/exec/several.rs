@@ -2,18 +2,15 @@
 
 use rackmem_sim::exec::{self, End, Job, Options, part};
 
+use super::guest::{Guest, from};
+use super::load;
 use super::same::all_of;
-use super::{load, prebuilt};
-
-fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|&word| word.to_owned()).collect()
-}
 
 /// Programs that are the same one make the same rack, and each node has its own words.
 #[test]
 fn nodes_of_several_programs_are_one_rack() {
-    let (hello, args) = (prebuilt("hello.rv64"), words(&["hello"]));
-    let job = |nodes| Job { program: &hello, args: &args, env: &[], nodes };
+    let hello = Guest::prebuilt(1, &["hello"]);
+    let job = |nodes| Job { nodes, ..hello.job() };
     let run = |jobs: &[Job<'_>], threads| {
         let machine = load("sonuma", &[("run.threads", threads)]);
         all_of(&exec::run(&machine, jobs, Options::default()).unwrap())
@@ -22,10 +19,9 @@ fn nodes_of_several_programs_are_one_rack() {
     assert_eq!(run(&[job(1), job(2)], "1"), one);
     assert_eq!(run(&[job(1), job(1), job(1)], "3"), one);
     // The rack's other nodes do not answer.
-    let (pagerank, usage) = (prebuilt("pagerank.rv64"), words(&["pagerank", "--nonsense"]));
-    let other = Job { program: &pagerank, args: &usage, env: &[], nodes: 1 };
+    let other = Guest::prebuilt(1, &["pagerank", "--nonsense"]);
     let machine = load("sonuma", &[]);
-    let outcome = exec::run(&machine, &[job(2), other], Options::default()).unwrap();
+    let outcome = exec::run(&machine, &[job(2), other.job()], Options::default()).unwrap();
     let (nid, failed) = outcome.failed().expect("a program with a wrong argument");
     assert_eq!((nid, &failed.end), (2, &End::Exit(2)));
     assert_eq!(outcome.nodes[0].end, End::Stopped);
@@ -33,8 +29,8 @@ fn nodes_of_several_programs_are_one_rack() {
 
 #[test]
 fn what_several_programs_cannot_have_is_refused() {
-    let (hello, args) = (prebuilt("hello.rv64"), words(&["hello"]));
-    let job = |nodes| Job { program: &hello, args: &args, env: &[], nodes };
+    let hello = Guest::prebuilt(1, &["hello"]);
+    let job = |nodes| Job { nodes, ..hello.job() };
     let machine = load("sonuma", &[]);
     let refused =
         |jobs: &[Job<'_>]| exec::run(&machine, jobs, Options::default()).unwrap_err().to_string();
@@ -42,10 +38,8 @@ fn what_several_programs_cannot_have_is_refused() {
         assert_eq!(refused(none), "a program needs a node at least");
     }
     assert_eq!(refused(&[job(40_000); 2]), "a rack has no more than 65535 nodes");
-    let text = words(&["text"]);
-    let no_program = Job { program: b"text", args: &text, env: &[], nodes: 1 };
+    let no_program = Job { program: b"text", args: &["text".to_owned()], ..hello.job() };
     assert!(refused(&[job(1), no_program]).starts_with("text: no ELF file"));
-    let part = part::Part::Instructions { after: 10, count: None };
-    let taken = part::checkpoint(&machine, &[job(1), job(1)], part, Options::default());
+    let taken = part::checkpoint(&machine, &[job(1), job(1)], from(10), Options::default());
     assert!(taken.unwrap_err().to_string().starts_with("a checkpoint is of one program"));
 }

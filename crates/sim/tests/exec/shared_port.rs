@@ -1,14 +1,13 @@
 //! Accesses to a private cache that core and network interface share.
 
+use super::integrated::figure;
 use super::{load, run, said};
 
 /// Bytes per cycle of copies whose data all pass the cache of one core.
 fn copied(settings: &[(&str, &str)]) -> f64 {
     let settings = [settings, &[("noc.link_bytes", "16")]].concat();
     let args = ["stream", "--servers", "1", "--feasible", "--cores", "2", "--json"];
-    let said = said(&run(&load("cache-integrated", &settings), 1, &args));
-    let figure = said.split("\"bytes_per_cycle\":").nth(1).expect("a figure");
-    figure.split([',', '}']).next().unwrap().trim().parse().expect("a number")
+    figure(&said(&run(&load("cache-integrated", &settings), 1, &args)), "bytes_per_cycle")
 }
 
 #[test]

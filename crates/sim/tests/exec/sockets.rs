@@ -1,9 +1,11 @@
 //! Sockets between the nodes of a run, and the Ethernet that carries them.
 
-use rackmem_sim::exec::{Job, Options, Session, Until, part};
+use rackmem_sim::exec::part::Part;
+use rackmem_sim::exec::{Options, Until};
 
+use super::guest::Guest;
 use super::same::all_of;
-use super::{load, prebuilt, run, said};
+use super::{load, run, said};
 
 /// A link of 1 Gb/s and a round number for the latency.
 const LAN: [(&str, &str); 2] = [("lan.latency_ns", "10000"), ("lan.gbit_s", "1")];
@@ -67,13 +69,11 @@ fn a_stream_fills_its_link() {
 
 #[test]
 fn the_number_of_threads_and_pauses_change_nothing() {
-    let program = prebuilt("lan_test.rv64");
     for args in [&["lan_test", "ping", "5", "3000"][..], &["lan_test", "bulk", "40000"]] {
-        let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-        let job = Job { program: &program, args: &args, env: &[], nodes: 3 };
+        let guest = Guest::prebuilt(3, args);
         let with = |threads, pause: Option<u64>| {
             let machine = load("sonuma", &[LAN[0], LAN[1], ("run.threads", threads)]);
-            let mut session = Session::new(&machine, &[job], &Options::default()).unwrap();
+            let mut session = guest.session(&machine, &Options::default());
             let mut cycle = pause;
             while session.run(Until { cycle, ..Until::default() }, &mut Options::default()) {
                 cycle = cycle.zip(pause).map(|(at, pause)| at + pause);
@@ -101,11 +101,9 @@ fn nobody_waits_for_a_program_that_is_not_there() {
 
 #[test]
 fn sockets_work_without_timing_and_after_it() {
-    let program = prebuilt("lan_test.rv64");
-    let args = ["lan_test", "ping", "5", "3000"].map(str::to_owned);
-    let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
-    let part = part::Part::Instructions { after: 6_000, count: Some(2_000) };
-    let outcome = part::run(&load("sonuma", &LAN), &[job], part, Options::default()).unwrap();
+    let guest = Guest::prebuilt(2, &["lan_test", "ping", "5", "3000"]);
+    let part = Part::Instructions { after: 6_000, count: Some(2_000) };
+    let outcome = guest.run_part(&load("sonuma", &LAN), part, Options::default());
     said(&outcome);
     assert!(outcome.measured.is_some());
 }

@@ -7,14 +7,15 @@ use rackmem_riscv::encode::{b, i, j, opcode, s, u};
 use rackmem_riscv::{Hart, Symbols};
 use rackmem_sim::cpu::{Call, Room, Track};
 use rackmem_sim::engine::Cycle;
-use rackmem_sim::exec::part::{self, Begun, Part};
+use rackmem_sim::exec::part::{self, Part};
 use rackmem_sim::exec::tracks::{Slice, Thread, Tracks, What};
-use rackmem_sim::exec::{self, Job, Options, Outcome};
+use rackmem_sim::exec::{Options, Outcome};
 use rackmem_sim::machine::Machine;
 
-use super::ends::{ECALL, elf, li};
+use super::ends::{ECALL, li};
+use super::guest::{Guest, elf, from, limited};
 use super::same::all_of;
-use super::{RACK_OF_CHIPS, SMALL_MESH, load, prebuilt};
+use super::{RACK_OF_CHIPS, SMALL_MESH, load};
 
 const RA: u32 = 1;
 const SP: u32 = 2;
@@ -163,14 +164,12 @@ fn program() -> Vec<u8> {
 
 /// Runs the program, or a part of it, with tracks of a stretch of time.
 fn run_part(machine: &Machine, part: Part, trace: Range<Cycle>) -> Outcome {
-    let program = program();
-    let job = Job { program: &program, args: &["test".to_owned()], env: &[], nodes: 1 };
-    part::run(machine, &[job], part, options(trace)).unwrap()
+    Guest::elf(1, program()).run_part(machine, part, options(trace))
 }
 
 fn options(trace: Range<Cycle>) -> Options<'static> {
     let trace = (trace.start, trace.end);
-    Options { max_cycles: Some(10_000_000), trace, ..Options::default() }
+    Options { trace, ..limited(10_000_000) }
 }
 
 fn run(trace: Range<Cycle>) -> Outcome {
@@ -301,12 +300,9 @@ fn a_window_cuts_the_whole() {
 #[test]
 fn tracks_change_nothing() {
     let machine = load("sonuma", &[]);
-    for part in [
-        Part::Whole,
-        Part::Region,
-        Part::Instructions { after: 9, count: Some(20) },
-        Part::Instructions { after: 3000, count: None },
-    ] {
+    for part in
+        [Part::Whole, Part::Region, Part::Instructions { after: 9, count: Some(20) }, from(3000)]
+    {
         let (alone, traced) = (run_part(&machine, part, 0..0), run_part(&machine, part, 0..2000));
         assert_eq!(all_of(&alone), all_of(&traced), "{part:?}");
         assert!(
@@ -321,8 +317,7 @@ fn tracks_change_nothing() {
 #[test]
 fn functions_begin_with_the_timing() {
     let machine = load("sonuma", &[]);
-    let part = Part::Instructions { after: 10, count: None };
-    let outcome = run_part(&machine, part, 0..Cycle::MAX);
+    let outcome = run_part(&machine, from(10), 0..Cycle::MAX);
     let tracks = &outcome.nodes[0].tracks;
     let first = tree(tracks, thread(tracks, 1000));
     let last = tree(tracks, thread(tracks, 1001));
@@ -338,12 +333,9 @@ fn functions_begin_with_the_timing() {
 
 #[test]
 fn threads_of_a_checkpoint_have_tracks() {
-    let program = program();
-    let job = Job { program: &program, args: &["test".to_owned()], env: &[], nodes: 1 };
-    let machine = load("sonuma", &[]);
-    let part = Part::Instructions { after: 12, count: None };
-    let begun = part::checkpoint(&machine, &[job], part, options(0..0)).unwrap();
-    let Begun::Checkpoint(checkpoint) = begun else { panic!("{begun:?}") };
+    let (machine, part) = (load("sonuma", &[]), from(12));
+    let guest = Guest::elf(1, program());
+    let checkpoint = guest.checkpoint(&machine, part, options(0..0)).unwrap();
     let restored = |trace| part::restore(&machine, &checkpoint, part, options(trace)).unwrap();
     let (alone, traced) = (restored(0..0), restored(0..Cycle::MAX));
     assert_eq!(all_of(&alone), all_of(&traced));
@@ -358,15 +350,12 @@ fn threads_of_a_checkpoint_have_tracks() {
 /// Cores that poll sleep, and nodes may be simulated by several threads: what is recorded is the same.
 #[test]
 fn tracks_do_not_depend_on_how_the_model_runs() {
-    let args = ["rack_test", "join", "polling", "barrier"].map(str::to_owned);
-    let program = prebuilt("rack_test.rv64");
-    let job = Job { program: &program, args: &args, env: &[], nodes: 2 };
+    let guest = Guest::prebuilt(2, &["rack_test", "join", "polling", "barrier"]);
     let chips = [&RACK_OF_CHIPS[..], &SMALL_MESH].concat();
     for (name, settings) in [("sonuma", vec![]), ("manycore-ni", chips)] {
         let with = |settings_here: &[(&str, &str)], trace| {
             let machine = load(name, &[&settings[..], settings_here].concat());
-            let outcome = exec::run(&machine, &[job], Options { trace, ..Options::default() });
-            let outcome = outcome.unwrap();
+            let outcome = guest.run(&machine, Options { trace, ..Options::default() });
             let recorded = |tracks: &Tracks| {
                 let threads =
                     tracks.threads.iter().map(|thread| (thread.id, thread.slices.clone()));

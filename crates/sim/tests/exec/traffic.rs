@@ -1,14 +1,14 @@
 //! The traffic of a program's region of interest.
 
+use rackmem_sim::exec::ExecError;
 use rackmem_sim::exec::traffic::{self, Stretch};
-use rackmem_sim::exec::{ExecError, Job, Options};
 use rackmem_sim::machine::{Machine, Override, Use, load_for};
 use rackmem_sim::reference::queueing::in_flight;
 use rackmem_sim::report::Report;
 use rackmem_sim::run;
 
-use super::checkpoints::words;
-use super::{SMALL_MESH, execute, load, prebuilt, said};
+use super::guest::{Guest, limited};
+use super::{SMALL_MESH, load, said};
 
 /// The reads of `many_reads` are in its region of interest, and its warm-up is before it.
 const IN_TURN: [&str; 7] =
@@ -24,10 +24,8 @@ const ENDLESS: [&str; 7] = [
 ];
 
 fn measure(machine: &Machine, args: &[&str], stretch: Stretch) -> Result<Report, ExecError> {
-    let (program, args) = (prebuilt(&format!("{}.rv64", args[0])), words(args));
-    let job = Job { program: &program, args: &args, env: &[], nodes: 1 };
-    let options = Options { max_cycles: Some(5_000_000), ..Options::default() };
-    traffic::measure(machine, &[job], stretch, options)
+    let guest = Guest::prebuilt(1, args);
+    traffic::measure(machine, &[guest.job()], stretch, limited(5_000_000))
 }
 
 /// A small chip with short windows.
@@ -53,7 +51,7 @@ fn the_stages_of_a_programs_reads_are_its_time() {
         assert!((10.0..200.0).contains(&written.mean_cycles), "{placement}: {written:?}");
 
         let one = ["many_reads", "--bare", "--reads=200", "--json"];
-        let outcome = execute(&machine, 1, &prebuilt("many_reads.rv64"), &words(&one));
+        let outcome = super::run(&machine, 1, &one);
         let told: serde_json::Value = serde_json::from_str(&said(&outcome)).expect("JSON");
         let told_cycles = told["mean_us"].as_f64().expect("a time") * 1000.0 * machine.clock_ghz;
         let report = measure(&machine, &one, Stretch::Region).expect(placement);

@@ -1,11 +1,11 @@
 //! More threads than cores.
 
 use rackmem_riscv::encode::{b, i, opcode, s, u};
-use rackmem_sim::exec::part::{self, Part};
-use rackmem_sim::exec::{End, Job, Options};
+use rackmem_sim::exec::End;
 
-use super::ends::{ECALL, elf, li};
-use super::{execute, load};
+use super::ends::{ECALL, li};
+use super::guest::{Guest, from, limited};
+use super::load;
 
 const SP: u32 = 2;
 const A0: u32 = 10;
@@ -54,8 +54,7 @@ fn waits_for_a_thread(before: u32, count: i32) -> Vec<u32> {
 fn a_thread_that_never_calls_gives_its_core_to_another_one() {
     let machine = load("sonuma", &[]);
     let ends = |before| {
-        let program = elf(&waits_for_a_thread(before, 1));
-        let outcome = execute(&machine, 1, &program, &["test".to_owned()]);
+        let outcome = Guest::code(1, &waits_for_a_thread(before, 1)).execute(&machine);
         assert_eq!((&outcome.nodes[0].end, &outcome.cut_short), (&End::Exit(0), &None));
         outcome.cycles
     };
@@ -70,11 +69,8 @@ fn a_thread_that_never_calls_gives_its_core_to_another_one() {
 #[test]
 fn threads_take_turns_without_timing_and_across_its_begin() {
     for (before, after) in [(1, 10), (1, 100_000), (1, 1 << 40), (60, 1000), (60, 1 << 40)] {
-        let program = elf(&waits_for_a_thread(before, 2000));
-        let job = Job { program: &program, args: &["test".to_owned()], env: &[], nodes: 1 };
-        let options = Options { max_cycles: Some(10_000_000), ..Options::default() };
-        let piece = Part::Instructions { after, count: None };
-        let outcome = part::run(&load("sonuma", &[]), &[job], piece, options).unwrap();
+        let guest = Guest::code(1, &waits_for_a_thread(before, 2000));
+        let outcome = guest.run_part(&load("sonuma", &[]), from(after), limited(10_000_000));
         assert_eq!((&outcome.nodes[0].end, &outcome.cut_short), (&End::Exit(0), &None), "{after}");
     }
 }
