@@ -147,7 +147,7 @@ impl Network {
     #[inline]
     fn tick_in_two(&mut self) {
         // With less, the routers have too little to do for a second thread.
-        let is_busy = self.ends.live >= self.endpoints() as u64;
+        let is_busy = self.ends.live >= self.endpoints() as u64 / 4;
         let Some(partner) = self.partner.as_mut().filter(|_| is_busy) else { return self.tick() };
         if !partner.is_worth_it() {
             return self.tick();
