@@ -1,6 +1,7 @@
 //! Ways of packets, and their virtual channels.
 
 use std::fmt;
+use std::hint::select_unpredictable;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -311,7 +312,7 @@ impl Tables {
     #[inline]
     pub(super) fn allowed(&self, vnet: usize, order: Order, hop: Hop, hash: u16) -> u32 {
         let i = (vnet * 2 + order as usize) * CLASSES + hop.class();
-        if self.ordered[vnet] { self.vcs[i].of_flow(hash) } else { self.masks[i] }
+        select_unpredictable(self.ordered[vnet], self.vcs[i].of_flow(hash), self.masks[i])
     }
 
     /// As [`allowed`](Tables::allowed), for the link from the source.

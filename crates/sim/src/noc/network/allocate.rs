@@ -7,7 +7,7 @@
 use super::super::spec::Allocator;
 use super::packets::Packets;
 use super::routers::Routers;
-use super::state::{Block, NOBODY, NONE, PORTS, Route};
+use super::state::{Block, InVc, NOBODY, NONE, PORTS, Route};
 use super::wheel::{List, Wheel};
 use crate::engine::Cycle;
 
@@ -64,8 +64,7 @@ impl<const V: usize> Block<V> {
         );
 
         let in_vc = &mut self.in_vcs[input][vc];
-        in_vc.len -= 1;
-        in_vc.left -= 1;
+        *in_vc = InVc { len: in_vc.len - 1, left: in_vc.left - 1, ..*in_vc };
         let (is_tail, is_empty) = (in_vc.left == 0, in_vc.len == 0);
         let held = usize::from(in_vc.held) % V;
         let port = &mut self.out_ports[out];

@@ -1,9 +1,8 @@
 //! The first phase of a cycle: flits and credits under way arrive.
 
-use super::super::topology::Axis;
 use super::crossing::{Entering, Inward};
 use super::routers::Routers;
-use super::state::{Block, NOBODY, PORTS, add_credit};
+use super::state::{Block, InVc, NOBODY, PORTS, add_credit};
 
 impl Routers {
     /// Flits enter buffers, credits are counted, heads are routed.
@@ -60,7 +59,7 @@ impl Routers {
             debug_assert!(in_vc.len < self.buffer_flits, "a flit came without a credit");
             let at = self.now + u64::from(in_port.routing_delay);
             self.heads.push_if(in_vc.awaits_head(), at, index);
-            in_vc.len += 1;
+            *in_vc = InVc { len: in_vc.len + 1, ..*in_vc };
             in_port.filled |= 1 << vc;
             block.request_switch(input);
         }
@@ -87,11 +86,8 @@ impl Routers {
             }
             let out = router.first as usize + hop.port();
             route.hops = route.hops.saturating_add(u8::from(!hop.ejects()));
-            if router.edge && route.from_directory {
-                let axes = (self.axes[port], self.axes[out]);
-                let turn = matches!(axes, (Axis::X, Axis::Y) | (Axis::Y, Axis::X));
-                self.directory_turns_at_edge += u64::from(turn);
-            }
+            let turns = self.axes[port].turns_into(self.axes[out]);
+            self.directory_turns_at_edge += u64::from(router.edge & route.from_directory & turns);
             line.allowed = self.tables.allowed(route.vnet.into(), route.order, hop, route.hash);
             line.vnet = route.vnet;
             line.waits_since = self.now as u32;

@@ -135,6 +135,7 @@ impl Routers {
             stride,
             ended: List::new(inputs),
             vc_pointers: vec![0; inputs * stride],
+            accept_pointers: vec![0; inputs * stride],
             requests: Vec::with_capacity(PORTS * vcs),
             board: Board::default(),
             states,

@@ -57,6 +57,8 @@ struct Scratch<'a, const V: usize> {
     requests: &'a mut Vec<Request>,
     /// By output VC: the input VC that it serves first, counted in the block.
     pointers: &'a mut [[u16; V]; PORTS],
+    /// By input VC: the output VC that it accepts first, counted in the block.
+    accept_pointers: &'a mut [u16],
     /// What inputs and outputs tell each other.
     board: &'a mut Board,
     packets: &'a mut Packets,
@@ -84,6 +86,7 @@ impl Routers {
         let mut scratch = Scratch {
             requests: &mut self.requests,
             pointers: &mut self.vc_pointers.as_chunks_mut().0.as_chunks_mut().0[number],
+            accept_pointers: &mut self.accept_pointers[number * PORTS * V..][..PORTS * V],
             board: &mut self.board,
             packets: &mut self.packets,
             slots: &mut self.slots,
@@ -257,27 +260,27 @@ impl<const V: usize> Block<V> {
     /// Heads accept one of the VCs that are granted to them.
     #[inline(always)]
     fn accept_vcs(&mut self, scratch: &mut Scratch<'_, V>) {
-        let Scratch { requests, pointers, packets, slots, first_vc, .. } = scratch;
+        let Scratch { requests, pointers, accept_pointers, packets, slots, first_vc, .. } = scratch;
         for Request { index, out, granted, .. } in requests.drain(..) {
             let (input, vc) = (usize::from(index) / V % PORTS, usize::from(index) % V);
             let out = usize::from(out) % PORTS;
-            let line = &mut packets.lines[*first_vc + usize::from(index)];
+            let line = packets.lines[*first_vc + usize::from(index)];
             let port = &self.out_ports[out % PORTS];
             let slot = &mut slots[port.first_slot as usize + usize::from(line.vnet)];
             if granted == 0 || *slot == 0 {
                 continue;
             }
             *slot -= u32::from(port.endpoint != NONE);
-            let pointer = usize::from(line.next_out_vc);
+            let accept_pointer = &mut accept_pointers[usize::from(index)];
+            let pointer = usize::from(*accept_pointer);
             let from = if pointer / V == out { pointer % V } else { 0 };
             let chosen = first_from(granted.into(), from as u8);
-            line.next_out_vc = (out * V + chosen) as u16 + 1;
+            *accept_pointer = (out * V + chosen) as u16 + 1;
             pointers[out % PORTS][chosen % V] = index + 1;
-            let front = line.front;
             self.give_vc(input, vc, out, chosen);
             let port = &self.out_ports[out];
             if port.endpoint == NONE {
-                packets.push(port.downstream as usize + chosen, front);
+                packets.push(port.downstream as usize + chosen, line.front);
             }
             self.rest(input);
             let is_ready = self.in_ports[input % PORTS].ready() != 0;

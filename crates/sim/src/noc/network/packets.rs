@@ -22,8 +22,6 @@ pub(super) struct Line {
     pub allowed: u32,
     /// Cycle in which it began to ask for one of them, without its upper half.
     pub waits_since: u32,
-    /// iSLIP: the output VC that is accepted first, counted in the block.
-    pub next_out_vc: u16,
     /// Its virtual network.
     pub vnet: u8,
     /// Position of the second packet in the ring.

@@ -43,6 +43,8 @@ pub(super) struct Routers {
     pub ended: List<u32>,
     /// iSLIP: by output VC, the input VC that it serves first, counted in the block.
     pub vc_pointers: Vec<u16>,
+    /// iSLIP: by input VC, the output VC that it accepts first, counted in the block.
+    pub accept_pointers: Vec<u16>,
     /// iSLIP: requests of a block for VCs, empty between two blocks.
     pub requests: Vec<islip::Request>,
     pub board: islip::Board,
@@ -93,8 +95,8 @@ impl Routers {
     pub fn hand_out(&mut self, cycle: Cycle, outward: &mut Outward) {
         debug_assert!(outward.is_empty(), "{outward:?} is late in cycle {cycle}");
         outward.cycle = cycle;
-        self.credits[1].swap(cycle, &mut outward.credits);
-        self.tails.swap(cycle, &mut outward.tails);
+        self.credits[1].drain(cycle, &mut outward.credits);
+        self.tails.drain(cycle, &mut outward.tails);
     }
 
     /// Whether a head waits for the place of a packet that has been taken.

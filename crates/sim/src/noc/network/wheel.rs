@@ -47,43 +47,62 @@ impl<T: Copy + Default> List<T> {
 /// Events by the cycle in which they happen; none is further away than the wheel has slots.
 #[derive(Clone, Debug)]
 pub(super) struct Wheel<T> {
-    slots: Vec<List<T>>,
+    /// The slots, one behind the other.
+    events: Box<[T]>,
+    /// By slot, the place behind its last event.
+    ends: Box<[usize]>,
+    /// Places of a slot.
+    stride: usize,
     mask: usize,
 }
 
 impl<T: Copy + Default> Wheel<T> {
     /// A wheel for events up to `horizon` cycles ahead, at most `capacity` of them in a cycle.
     pub fn new(horizon: u64, capacity: usize) -> Wheel<T> {
-        let size = (horizon as usize + 1).next_power_of_two();
-        Wheel { slots: vec![List::new(capacity); size], mask: size - 1 }
+        let slots = (horizon as usize + 1).next_power_of_two();
+        // One place more, for what does not happen.
+        let stride = capacity + 1;
+        Wheel {
+            events: vec![T::default(); slots * stride].into_boxed_slice(),
+            ends: (0..slots).map(|slot| slot * stride).collect(),
+            stride,
+            mask: slots - 1,
+        }
     }
 
     /// Lets an event happen in this cycle, which must not be further ahead than the horizon, on a condition.
     #[inline]
     pub fn push_if(&mut self, condition: bool, cycle: Cycle, event: T) {
-        self.slots[cycle as usize & self.mask].push_if(condition, event);
+        let end = &mut self.ends[cycle as usize & self.mask];
+        self.events[*end] = event;
+        *end += usize::from(condition);
     }
 
     /// Lets these events happen in this cycle, too.
     pub fn append(&mut self, cycle: Cycle, events: &[T]) {
-        self.slots[cycle as usize & self.mask].append(events);
+        let end = &mut self.ends[cycle as usize & self.mask];
+        self.events[*end..][..events.len()].copy_from_slice(events);
+        *end += events.len();
     }
 
-    /// Gives the events of this cycle for an empty list.
-    pub fn swap(&mut self, cycle: Cycle, list: &mut List<T>) {
-        std::mem::swap(&mut self.slots[cycle as usize & self.mask], list);
+    /// Moves the events of this cycle to a list.
+    pub fn drain(&mut self, cycle: Cycle, list: &mut List<T>) {
+        list.append(self.events(cycle));
+        self.clear(cycle);
     }
 
     /// The events of this cycle.
     #[inline]
     pub fn events(&self, cycle: Cycle) -> &[T] {
-        self.slots[cycle as usize & self.mask].events()
+        let slot = cycle as usize & self.mask;
+        &self.events[slot * self.stride..self.ends[slot]]
     }
 
     /// Forgets the events of this cycle.
     #[inline]
     pub fn clear(&mut self, cycle: Cycle) {
-        self.slots[cycle as usize & self.mask].clear();
+        let slot = cycle as usize & self.mask;
+        self.ends[slot] = slot * self.stride;
     }
 
     /// The first cycle from `now` on in which something happens.

@@ -34,6 +34,14 @@ pub enum Axis {
     Other,
 }
 
+impl Axis {
+    /// Whether a packet that comes along this axis and leaves along that one turns, in a mesh.
+    #[inline]
+    pub(super) fn turns_into(self, other: Axis) -> bool {
+        (self == Axis::X) & (other == Axis::Y) | (self == Axis::Y) & (other == Axis::X)
+    }
+}
+
 /// A router and its place on the floor plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Router {
