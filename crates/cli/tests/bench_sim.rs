@@ -28,7 +28,8 @@ fn json_has_the_host_the_networks_the_chips_and_the_programs() {
     let of = |row: &serde_json::Value| (row["nodes"].as_u64(), row["cores_per_node"].as_u64());
     let shapes: Vec<_> = programs.iter().map(of).collect();
     let shape = |nodes, cores| (Some(nodes), Some(cores));
-    assert_eq!(shapes, [shape(1, 1), shape(1, 1), shape(8, 1), shape(8, 1), shape(1, 64)]);
+    let (rack, chip) = (shape(8, 1), shape(1, 64));
+    assert_eq!(shapes, [shape(1, 1), shape(1, 1), rack, rack, chip, chip]);
     for row in programs {
         assert!(row["instructions_per_second"].as_f64().unwrap() > 0.0, "{row}");
     }

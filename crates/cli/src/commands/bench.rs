@@ -59,8 +59,8 @@ pub enum BenchCommand {
             placement of its network interfaces - \
             and prints the simulated cycles per second. Then it executes a program: without timing, \
             on one node of soNUMA, on eight of them with one and with two threads, and on all cores \
-            of a 64-core chip, where only the part counts in which all of them work; and prints the \
-            instructions per second, over all cores.",
+            of a 64-core chip, again with one and with two, where only the part counts in which all of \
+            them work; and prints the instructions per second, over all cores.",
         after_long_help = "Examples:\n  \
             rackmem bench sim\n  \
             rackmem bench sim --quick --json"

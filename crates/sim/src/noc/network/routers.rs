@@ -117,18 +117,13 @@ impl Routers {
 
     /// The next cycle in which something arrives.
     pub fn next_arrival(&self, now: Cycle) -> Option<Cycle> {
-        let nexts = [
-            self.flits.next(now),
-            self.next_credit(now),
-            self.heads.next(now),
-            self.tails.next(now),
-        ];
-        nexts.into_iter().flatten().min()
+        self.flits.cycles(now).find(|&at| self.has_arrivals(at))
     }
 
     /// The next cycle in which a credit arrives.
     pub fn next_credit(&self, now: Cycle) -> Option<Cycle> {
-        self.credits.iter().filter_map(|credits| credits.next(now)).min()
+        let is_due = |at| self.credits.iter().any(|wheel| !wheel.events(at).is_empty());
+        self.flits.cycles(now).find(|&at| is_due(at))
     }
 
     pub fn port_index(&self, port: Port) -> usize {

@@ -1,5 +1,7 @@
 //! Events of the next few cycles.
 
+use std::ops::RangeInclusive;
+
 use crate::engine::Cycle;
 
 /// Events in the order in which they were noted, in an array that is long enough from the start.
@@ -105,8 +107,8 @@ impl<T: Copy + Default> Wheel<T> {
         self.ends[slot] = slot * self.stride;
     }
 
-    /// The first cycle from `now` on in which something happens.
-    pub fn next(&self, now: Cycle) -> Option<Cycle> {
-        (now..=now + self.mask as u64).find(|&at| !self.events(at).is_empty())
+    /// The cycles from `now` on in which something may happen.
+    pub fn cycles(&self, now: Cycle) -> RangeInclusive<Cycle> {
+        now..=now + self.mask as u64
     }
 }
