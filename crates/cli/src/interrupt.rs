@@ -13,6 +13,13 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::{Failure, Result};
 
+/// Has a limit on the size of files (`ulimit -f`) be an error of what grows, instead of the end of the process. For
+/// those who serve others; a program that they execute would have it so, too.
+pub fn outlive_file_limits() {
+    // SAFETY: no handler is set.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Catches the signals that ask to end. Ctrl-C after one of them ends the process at once: then
 /// nothing is cleaned up, but the kernel ends the children. SIGTERM may come again, as from
 /// `timeout`, which sends it to the command and to the command's group.

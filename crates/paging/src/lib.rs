@@ -342,6 +342,11 @@ impl Pager {
         self.core.table.is_managed(address)
     }
 
+    /// Calls `found` for each run of borrowed pages of a range of whole pages, in order.
+    pub fn borrowed_runs(&self, range: Range<usize>, found: impl FnMut(Range<usize>)) {
+        self.core.table.managed_runs(range, found);
+    }
+
     /// Whether any page of a range (any address and length) is borrowed.
     pub fn overlaps(&self, address: usize, length: usize) -> bool {
         let last = address.saturating_add(length.saturating_sub(1)) & !(PAGE_BYTES - 1);

@@ -114,26 +114,7 @@ impl Inner {
         core.table.used(old.clone(), |page, cell| {
             held.extend(hold(cell).map(|seen| (page, seen)));
         });
-        // SAFETY: the old range is the caller's, and the new one is ours to replace.
-        let moved = unsafe {
-            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-            libc::mremap(
-                old.start as *mut _,
-                old.len(),
-                new.len(),
-                flags,
-                new.start as *mut libc::c_void,
-            )
-        };
-        let result = if moved == libc::MAP_FAILED {
-            Err(last_error("cannot move borrowed memory"))
-        } else {
-            // The kernel ends a moved range's registration.
-            core.uffd
-                .register(new.start, new.len())
-                .map_err(|error| Error::io("cannot register moved memory with userfaultfd", error))
-        };
-        let is_moved = moved != libc::MAP_FAILED;
+        let (is_moved, result) = move_mapping(core, &old, &new);
         for &(page, seen) in &held {
             let cell = core.table.cell(page).expect("held pages are in the table");
             if is_moved {
@@ -188,6 +169,26 @@ impl Inner {
         }
         self.protections.splice(first..end, pieces.into_iter().flatten());
     }
+}
+
+/// Has the kernel move a mapping, and registers it where it is then. Whether it was moved, and whether all went well.
+fn move_mapping(core: &Core, old: &Range<usize>, new: &Range<usize>) -> (bool, Result<()>) {
+    // A mapping that is registered while it moves would be joined with a registered neighbour at the new place, and
+    // the kernel would end the registration of both.
+    if let Err(error) = core.uffd.unregister(old.start, old.len()) {
+        return (false, Err(Error::io("cannot take borrowed memory from userfaultfd", error)));
+    }
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    let (from, to) = (old.start as *mut libc::c_void, new.start as *mut libc::c_void);
+    // SAFETY: the old range is the caller's, and the new one is ours to replace.
+    let moved = unsafe { libc::mremap(from, old.len(), new.len(), flags, to) };
+    let is_moved = moved != libc::MAP_FAILED;
+    let result = if is_moved { Ok(()) } else { Err(last_error("cannot move borrowed memory")) };
+    let range = if is_moved { new } else { old };
+    let registered = core.uffd.register(range.start, range.len());
+    let registered = registered
+        .map_err(|error| Error::io("cannot register moved memory with userfaultfd", error));
+    (is_moved, result.and(registered))
 }
 
 /// Waits for the pages of a range that are in transit. A change waits for those that are so since only: while it does,

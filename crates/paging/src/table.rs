@@ -107,10 +107,11 @@ impl Table {
     /// Parts of a range by leaf: first address, first and last page in the leaf.
     fn parts(range: Range<usize>) -> impl Iterator<Item = (usize, usize, usize)> {
         let leaf_bytes = 1 << LEAF_BITS;
-        (range.start / leaf_bytes..range.end.div_ceil(leaf_bytes)).map(move |leaf| {
+        let end = range.end.min(1 << ADDRESS_BITS);
+        (range.start / leaf_bytes..end.div_ceil(leaf_bytes)).map(move |leaf| {
             let base = leaf * leaf_bytes;
             let first = range.start.max(base) - base;
-            let last = range.end.min(base + leaf_bytes) - base;
+            let last = end.min(base + leaf_bytes) - base;
             (base, first / PAGE_BYTES, last / PAGE_BYTES)
         })
     }

@@ -81,6 +81,7 @@ struct Fill {
 
 const API: libc::Ioctl = ioc(READ_WRITE, 0xaa, 0x3f, size_of::<Api>());
 const REGISTER: libc::Ioctl = ioc(READ_WRITE, 0xaa, 0x00, size_of::<Register>());
+const UNREGISTER: libc::Ioctl = ioc(READ, 0xaa, 0x01, size_of::<Range>());
 const WAKE: libc::Ioctl = ioc(READ, 0xaa, 0x02, size_of::<Range>());
 const COPY: libc::Ioctl = ioc(READ_WRITE, 0xaa, 0x03, size_of::<Transfer>());
 const ZEROPAGE: libc::Ioctl = ioc(READ_WRITE, 0xaa, 0x04, size_of::<Fill>());
@@ -231,6 +232,15 @@ impl Uffd {
         let range = Range { start: start as u64, len: len as u64 };
         let mut register = Register { range, mode: REGISTER_MISSING | wp, ioctls: 0 };
         raw_ioctl(self.raw(), REGISTER, &mut register).map(|_| ())
+    }
+
+    /// Gives missing pages of a range back to the kernel, and forgets the writes that were noted there.
+    ///
+    /// # Errors
+    /// The error of the kernel.
+    pub fn unregister(&self, start: usize, len: usize) -> io::Result<()> {
+        let mut range = Range { start: start as u64, len: len as u64 };
+        raw_ioctl(self.raw(), UNREGISTER, &mut range).map(|_| ())
     }
 
     fn transfer(&self, request: libc::Ioctl, mut transfer: Transfer) -> (usize, io::Result<()>) {

@@ -6,6 +6,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::io;
+use std::ops::Range;
 
 use libc::{off64_t, size_t};
 use rackmem_lease::Error;
@@ -20,6 +21,9 @@ use crate::thread::{self, set_errno};
 /// ask for a kind of memory that borrowed memory is not.
 const PLAIN_FLAGS: c_int =
     libc::MAP_STACK | libc::MAP_GROWSDOWN | libc::MAP_HUGETLB | libc::MAP_LOCKED;
+
+/// Advice of Linux 5.18.
+const MADV_DONTNEED_LOCKED: c_int = 24;
 
 /// Kind of a mapping, by whether it may be borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,17 +195,19 @@ pub unsafe extern "C" fn mremap(
     new_address: *mut c_void,
 ) -> *mut c_void {
     let (from, to) = (address as usize, new_address as usize);
-    if let Some(pager) = pager_of(from, old_length.max(1)) {
-        let (old, new) = (pages(old_length), pages(new_length));
-        return within(MAP_FAILED, || pager.remap(from, old, new, flags, to)) as *mut c_void;
-    }
-    reserved::remove(from, pages(old_length));
-    let is_fixed = flags & libc::MREMAP_FIXED != 0;
-    // SAFETY: the caller's promise.
-    let remap = || unsafe { kernel::mremap(from, old_length, new_length, flags, to) };
-    let moved = replacing(to, if is_fixed { new_length } else { 0 }, remap);
+    let (old, new) = (pages(old_length), pages(new_length));
+    reserved::remove(from, old);
+    let moved = match pager_of(from, old_length.max(1)) {
+        Some(pager) => within(MAP_FAILED, || pager.remap(from, old, new, flags, to)),
+        None => {
+            let is_fixed = flags & libc::MREMAP_FIXED != 0;
+            // SAFETY: the caller's promise.
+            let remap = || unsafe { kernel::mremap(from, old_length, new_length, flags, to) };
+            replacing(to, if is_fixed { new_length } else { 0 }, remap)
+        }
+    };
     if moved != MAP_FAILED {
-        reserved::remove(moved, pages(new_length));
+        reserved::remove(moved, new);
     }
     moved as *mut c_void
 }
@@ -224,11 +230,43 @@ pub unsafe extern "C" fn mprotect(
         // SAFETY: the caller's promise.
         return unsafe { kernel::mprotect(address, length, protection) };
     };
-    by_owner(pager, address, length, |address, length, is_borrowed| match is_borrowed {
+    let Some(range) = whole_pages(address, length) else {
+        set_errno(libc::EINVAL);
+        return -1;
+    };
+    by_owner(pager, range, |address, length, is_borrowed| match is_borrowed {
         true => within(-1, || pager.protect(address, length, protection).map(|()| 0)),
         // SAFETY: the caller's promise.
         false => unsafe { kernel::mprotect(address, length, protection) },
     })
+}
+
+/// As pkey_mprotect(2). Memory with a key stays local, and borrowed memory gets none.
+///
+/// # Safety
+/// As for pkey_mprotect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pkey_mprotect(
+    address: *mut c_void,
+    length: size_t,
+    protection: c_int,
+    key: c_int,
+) -> c_int {
+    if key == -1 {
+        // SAFETY: the caller's promise.
+        return unsafe { mprotect(address, length, protection) };
+    }
+    if pager_of(address as usize, length).is_some() {
+        set_errno(libc::EINVAL);
+        return -1;
+    }
+    reserved::remove(address as usize, pages(length));
+    crate::next::next!(pkey_mprotect(
+        address => *mut c_void,
+        length => size_t,
+        protection => c_int,
+        key => c_int
+    ) -> c_int)
 }
 
 /// Maps borrowed memory in the place of reserved memory that was never touched and is about to be accessible. If that
@@ -258,7 +296,8 @@ fn give_access(address: usize, length: usize, protection: c_int) {
 }
 
 /// As madvise(2). For borrowed memory, advice that the contents are not needed discards them, a demand to populate the
-/// range brings them, and advice on children and dumps goes to the kernel. Other advice has no effect.
+/// range brings them, and advice on dumps goes to the kernel. Advice that may be ignored has no effect, and the rest is
+/// refused, as a kernel does that does not know it.
 ///
 /// # Safety
 /// As for madvise.
@@ -269,20 +308,33 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, length: size_t, advice: c
         // SAFETY: the caller's promise.
         return unsafe { kernel::madvise(address, length, advice) };
     };
-    if address % PAGE_BYTES != 0 {
+    let Some(range) = whole_pages(address, length) else {
         set_errno(libc::EINVAL);
         return -1;
-    }
-    by_owner(pager, address, pages(length), |address, length, is_borrowed| match is_borrowed {
+    };
+    let mut has_hole = false;
+    let status = by_owner(pager, range, |address, length, is_borrowed| match is_borrowed {
         true => within(-1, || advise(pager, address, length, advice).map(|()| 0)),
         // SAFETY: the caller's promise.
-        false => unsafe { kernel::madvise(address, length, advice) },
-    })
+        false => match unsafe { kernel::madvise(address, length, advice) } {
+            // Where nothing is mapped: the rest is advised, too.
+            -1 if io::Error::last_os_error().raw_os_error() == Some(libc::ENOMEM) => {
+                has_hole = true;
+                0
+            }
+            status => status,
+        },
+    });
+    if status != 0 || !has_hole {
+        return status;
+    }
+    set_errno(libc::ENOMEM);
+    -1
 }
 
 fn advise(pager: &Pager, address: usize, length: usize, advice: c_int) -> Result<(), Error> {
     match advice {
-        libc::MADV_DONTNEED | libc::MADV_FREE => pager.discard(address, length),
+        libc::MADV_DONTNEED | MADV_DONTNEED_LOCKED | libc::MADV_FREE => pager.discard(address, length),
         libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => {
             let for_write = advice == libc::MADV_POPULATE_WRITE;
             pager.ensure_present(address, length, for_write).map(|_| ())
@@ -296,12 +348,17 @@ fn advise(pager: &Pager, address: usize, length: usize, advice: c_int) -> Result
         | libc::MADV_HUGEPAGE
         | libc::MADV_NOHUGEPAGE
         | libc::MADV_MERGEABLE
-        | libc::MADV_UNMERGEABLE => Ok(()),
-        // SAFETY: what is left says what becomes of the memory in children and dumps, not in here.
-        _ => match unsafe { kernel::madvise(address, length, advice) } {
+        | libc::MADV_UNMERGEABLE
+        // A child has the memory all the same.
+        | libc::MADV_DONTFORK
+        | libc::MADV_DOFORK
+        | libc::MADV_KEEPONFORK => Ok(()),
+        // SAFETY: it says what becomes of the memory in dumps, not in here.
+        libc::MADV_DONTDUMP | libc::MADV_DODUMP => match unsafe { kernel::madvise(address, length, advice) } {
             0 => Ok(()),
-            _ => Err(Error::io("madvise", std::io::Error::last_os_error())),
+            _ => Err(Error::io("madvise", io::Error::last_os_error())),
         },
+        _ => Err(Error::io("advice", io::Error::from_raw_os_error(libc::EINVAL))),
     }
 }
 
@@ -328,26 +385,30 @@ pub extern "C" fn mlockall(flags: c_int) -> c_int {
     crate::next::next!(mlockall(flags => c_int) -> c_int)
 }
 
+/// The pages of a range, as mprotect and madvise count them. `None`: it begins within a page, or is beyond the end of
+/// all addresses.
+fn whole_pages(address: usize, length: usize) -> Option<Range<usize>> {
+    let end = length.checked_next_multiple_of(PAGE_BYTES)?.checked_add(address)?;
+    (address % PAGE_BYTES == 0).then_some(address..end)
+}
+
 /// Does `work` with each part of a range that is all borrowed or not at all, until it fails.
 fn by_owner(
     pager: &Pager,
-    address: usize,
-    length: usize,
+    range: Range<usize>,
     mut work: impl FnMut(usize, usize, bool) -> c_int,
 ) -> c_int {
-    let end = address.saturating_add(length);
-    let mut begin = address;
-    while begin < end {
-        let is_borrowed = pager.contains(begin);
-        let mut next = begin + PAGE_BYTES;
-        while next < end && pager.contains(next) == is_borrowed {
-            next += PAGE_BYTES;
+    let (mut begin, mut status) = (range.start, 0);
+    let mut go_on = |part: Range<usize>, is_borrowed| {
+        if status == 0 && !part.is_empty() {
+            status = work(part.start, part.len(), is_borrowed);
         }
-        let status = work(begin, next.min(end) - begin, is_borrowed);
-        if status != 0 {
-            return status;
-        }
-        begin = next;
-    }
-    0
+    };
+    pager.borrowed_runs(range.clone(), |run| {
+        go_on(begin..run.start, false);
+        begin = run.end;
+        go_on(run, true);
+    });
+    go_on(begin..range.end, false);
+    status
 }

@@ -12,6 +12,7 @@ use crate::args::{DEFAULT_SPIN_US, RackOrFileArg};
 use crate::choice::Choice;
 use crate::failure::Result;
 use crate::http::{Endpoint, Server};
+use crate::interrupt::outlive_file_limits;
 use crate::metrics::serve_nodes;
 
 /// Arguments of `rackmem daemon` and of `rackmemd`.
@@ -46,6 +47,7 @@ pub struct DaemonArgs {
 /// # Errors
 /// It cannot start; see [`daemon::run`].
 pub fn run(choice: &Choice, args: &DaemonArgs) -> Result<()> {
+    outlive_file_limits();
     tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).with_target(false).init();
     let config = Config {
         rack: choice.rack()?,

@@ -15,7 +15,7 @@ use crate::choice::Choice;
 use crate::console;
 use crate::failure::Result;
 use crate::http::{Endpoint, Server};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, outlive_file_limits};
 use crate::metrics::serve_agent;
 use crate::size;
 use crate::spans::{LeaseSpans, Spans};
@@ -154,6 +154,7 @@ pub(super) fn serve(
     mut trace: impl FnMut(&Event) + Send + 'static,
 ) -> Result<()> {
     log(LevelFilter::WARN);
+    outlive_file_limits();
     let interrupt = Interrupt::catch()?;
     let grace = config.grace;
     let is_lender = config.lend.is_some();

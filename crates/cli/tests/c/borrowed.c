@@ -102,8 +102,40 @@ static void part_malloc(void)
 
 /* --- mappings --- */
 
+/* Moves memory to where it was reserved, one half beside the other, and makes it accessible there. */
+static void move_in_halves(void)
+{
+    char *memory = map(16 * MIB);
+    char *to = mmap(NULL, 16 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(to != MAP_FAILED);
+    fill(memory, 16 * MIB, 1);
+    push_out();
+    for (char *half = memory; half < memory + 16 * MIB; half += 8 * MIB) {
+        char *there = to + (half - memory);
+        CHECK(mremap(half, 8 * MIB, 8 * MIB, MREMAP_MAYMOVE | MREMAP_FIXED, there) == there);
+    }
+    CHECK(mprotect(to, 16 * MIB, PROT_READ | PROT_WRITE) == 0);
+    CHECK(is_filled(to, 16 * MIB, 1) && munmap(to, 16 * MIB) == 0);
+}
+
+static void advise(void)
+{
+    char *memory = map(4 * MIB);
+    fill(memory, 4 * MIB, 1);
+    push_out();
+    CHECK(madvise(memory, -(size_t)PAGE, MADV_DONTNEED) == -1 && errno == EINVAL);
+    CHECK(madvise(memory, MIB, MADV_WIPEONFORK) == -1 && errno == EINVAL);
+    CHECK(madvise(memory, MIB, MADV_DONTFORK) == 0 && is_filled(memory, 4 * MIB, 1));
+    CHECK(munmap(memory + MIB, MIB) == 0);
+    CHECK(madvise(memory, 4 * MIB, MADV_DONTNEED) == -1 && errno == ENOMEM);
+    CHECK(is_zero(memory, MIB) && is_zero(memory + 2 * MIB, 2 * MIB));
+    CHECK(munmap(memory, 4 * MIB) == 0);
+}
+
 static void part_maps(void)
 {
+    move_in_halves();
+    advise();
     char *memory = map(16 * MIB);
     fill(memory, 16 * MIB, 1);
     push_out();

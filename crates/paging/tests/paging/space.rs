@@ -112,6 +112,28 @@ fn parts_are_unmapped_and_their_places_used_again() {
 }
 
 #[test]
+fn memory_that_moves_beside_moved_memory_keeps_its_bytes() {
+    const HALF: usize = 64;
+    for mode in modes() {
+        let Some((pager, _)) = mode.start(32, 512) else { return };
+        let from = memory(&pager, 2 * HALF);
+        let to = memory(&pager, 2 * HALF);
+        for (number, page) in from.chunks_exact_mut(PAGE_BYTES).enumerate() {
+            stamp(page, number as u64);
+        }
+        for half in [0, HALF * PAGE_BYTES] {
+            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            let (old, new) = (from.as_ptr() as usize + half, to.as_ptr() as usize + half);
+            let length = HALF * PAGE_BYTES;
+            assert_eq!(pager.remap(old, length, length, flags, new).unwrap(), new, "{mode:?}");
+        }
+        for (number, page) in to.chunks_exact(PAGE_BYTES).enumerate() {
+            check(page, number as u64, &format!("{mode:?}, page {number}"));
+        }
+    }
+}
+
+#[test]
 fn moved_and_grown_memory_keeps_its_bytes() {
     for mode in modes() {
         let Some((pager, _)) = mode.start(32, 512) else { return };
