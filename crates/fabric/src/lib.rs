@@ -15,6 +15,7 @@
 //! | [`Buffer`], [`Inlet`] | bytes that have come and were not taken; those of a socket |
 //! | [`frame`] | messages of JSON, each after its length |
 //! | [`names`] | text of peers that people read |
+//! | [`descriptors`] | descriptors in a process whose program does not know of them |
 //! | [`random`] | numbers that nobody can guess |
 //! | [`net`] | connections of borrowed memory and lent devices, and who may make them |
 //! | [`Address`] | a path or a `HOST:PORT` |
@@ -36,6 +37,7 @@ pub mod address;
 mod buffer;
 pub mod carrier;
 pub mod credentials;
+pub mod descriptors;
 pub mod error;
 mod faulty;
 pub mod frame;

@@ -13,6 +13,7 @@ mod jobs;
 mod line;
 mod places;
 
+use rackmem_fabric::descriptors;
 use rackmem_fabric::error::Error as Plain;
 use rackmem_fabric::net::SILENCE;
 use std::os::fd::{AsFd, OwnedFd};
@@ -70,10 +71,11 @@ impl Keeper {
     ) -> Result<Keeper> {
         let event = || {
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+                .map(descriptors::own)
                 .map_err(|error| Error::io("cannot make an eventfd", error))
         };
         let again = |fd: &OwnedFd| {
-            fd.try_clone().map_err(|error| Error::io("cannot make an eventfd", error))
+            descriptors::again(fd).map_err(|error| Error::io("cannot make an eventfd", error))
         };
         let (stop, alarm) = (event()?, event()?);
         store.set_alarm(again(&alarm)?);

@@ -94,6 +94,7 @@ pub mod sync;
 use std::time::Duration;
 
 pub use error::{Error, Result};
+pub use rackmem_fabric::descriptors;
 
 pub use client::{Borrowed, CopyState, LeaseState, Status, Wanted, borrow, ledger};
 

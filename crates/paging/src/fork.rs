@@ -12,6 +12,7 @@ use super::ranges::Child;
 use super::slots::Frozen;
 use super::table::Table;
 use super::{Pager, open_uffd};
+use rackmem_lease::descriptors::own;
 use rackmem_lease::error::{Error, Result};
 use rackmem_lease::sync::wait::Lock;
 
@@ -37,7 +38,7 @@ fn pipe() -> Result<(OwnedFd, OwnedFd)> {
             let error = io::Error::last_os_error();
             return Err(Error::io("cannot make the pipe by which a child's end is noticed", error));
         }
-        Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])))
+        Ok((own(OwnedFd::from_raw_fd(ends[0])), own(OwnedFd::from_raw_fd(ends[1]))))
     }
 }
 

@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::options::PAGE_BYTES;
 use super::uffd::{READ_WRITE, ioc, raw_ioctl};
+use rackmem_lease::descriptors::own;
 
 /// `/proc/self/pagemap`, asked for pages that were written since they were delivered protected.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ const SCAN_RUNS: usize = 64;
 impl Pagemap {
     /// This process's, if its kernel can scan.
     pub fn open() -> Option<Pagemap> {
-        let pagemap = Pagemap(std::fs::File::open("/proc/self/pagemap").ok()?.into());
+        let pagemap = Pagemap(own(std::fs::File::open("/proc/self/pagemap").ok()?.into()));
         pagemap.written(0x1000, 1, |_, _| ()).ok().map(|()| pagemap)
     }
 

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use super::options::PAGE_BYTES;
+use rackmem_lease::descriptors::own;
 
 const API_VERSION: u64 = 0xaa;
 const PAGEFAULT: u8 = 0x12;
@@ -212,6 +213,7 @@ impl Uffd {
             return Err(OpenError::TooOld(required & !supported));
         }
         let (fd, is_user_mode_only) = open_any().map_err(OpenError::NotPermitted)?;
+        let fd = own(fd);
         let features = required | wanted & supported & !feature::SIGBUS;
         let mut api = Api { api: API_VERSION, features, ioctls: 0 };
         raw_ioctl(fd.as_raw_fd(), API, &mut api).map_err(|_| OpenError::TooOld(features))?;

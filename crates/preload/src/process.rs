@@ -4,7 +4,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
 use rackmem_lease::Result;
-use rackmem_lease::{self as lease, Borrowed};
+use rackmem_lease::{self as lease, Borrowed, descriptors};
 use rackmem_paging::Pager;
 use rackmem_paging::program::{MIN_MAPPING_BYTES, SETTINGS_VARIABLE, Settings};
 
@@ -83,6 +83,7 @@ pub fn begin() {
     match Settings::from_variable(&text.to_string_lossy()) {
         Ok(settings) => {
             SETTINGS.store(Box::into_raw(Box::new(settings)), Ordering::Release);
+            descriptors::hide();
             libraries::find();
             fork::register();
             report::register();

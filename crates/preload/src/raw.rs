@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rackmem_paging::PAGE_BYTES;
 
 use crate::local::{Pointer, helping};
-use crate::{fork, kernel, memory, messages, process, thread, transfer, waits};
+use crate::{descriptors, fork, kernel, memory, messages, process, thread, transfer, waits};
 
 /// Attempts of a call whose pages leave again before it is made.
 const MAX_ATTEMPTS: u32 = 100;
@@ -74,6 +74,13 @@ unsafe fn routed(number: c_long, arguments: [usize; 6]) -> Option<isize> {
             libc::SYS_mremap => memory::mremap(at, b, c, d as c_int, e as Pointer) as isize,
             libc::SYS_mprotect => memory::mprotect(at, b, c as c_int) as isize,
             libc::SYS_madvise => memory::madvise(at, b, c as c_int) as isize,
+            libc::SYS_close => descriptors::close(fd) as isize,
+            libc::SYS_close_range => {
+                descriptors::close_range(a as c_uint, b as c_uint, c as c_int) as isize
+            }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_dup2 => descriptors::dup2(fd, b as c_int) as isize,
+            libc::SYS_dup3 => descriptors::dup3(fd, b as c_int, c as c_int) as isize,
             libc::SYS_io_uring_setup | libc::SYS_io_uring_enter | libc::SYS_io_uring_register
                 if refuse_io_uring() =>
             {

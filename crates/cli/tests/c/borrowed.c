@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -223,6 +224,39 @@ static void expect_end(pid_t child, int status)
     CHECK(WIFEXITED(got) && WEXITSTATUS(got) == status);
 }
 
+/* A child that closes all descriptors from 3 on, as daemons do, and then forks. */
+static void close_all(int way)
+{
+    char *memory = map(8 * MIB);
+    fill(memory, 8 * MIB, 1);
+    push_out();
+    pid_t child = fork();
+    if (child == 0) {
+        for (int fd = 3; way == 0 && fd < 4096; fd++)
+            close(fd);
+        if (way == 1)
+            CHECK(close_range(3, ~0U, 0) == 0);
+        if (way == 2)
+            closefrom(3);
+        if (way == 3)
+            CHECK(syscall(SYS_close_range, 3, ~0U, 0) == 0);
+        CHECK(open("/dev/null", O_RDONLY) == 3);
+        CHECK(is_filled(memory, 8 * MIB, 1));
+        fill(memory, 4 * MIB, 5);
+        pid_t grandchild = fork();
+        if (grandchild == 0) {
+            CHECK(is_filled(memory, 4 * MIB, 5));
+            _exit(7);
+        }
+        expect_end(grandchild, 7);
+        _exit(is_filled(memory, 4 * MIB, 5) ? 5 : 6);
+    }
+    fill(memory, 8 * MIB, 9);
+    push_out();
+    expect_end(child, 5);
+    CHECK(is_filled(memory, 8 * MIB, 9) && munmap(memory, 8 * MIB) == 0);
+}
+
 static void part_fork(void)
 {
     char *memory = map(8 * MIB), *heap = malloc(100000);
@@ -259,6 +293,8 @@ static void part_fork(void)
         close(ready[0]);
         close(ready[1]);
     }
+    for (int way = 0; way < 4; way++)
+        close_all(way);
 }
 
 /* --- programs that start programs --- */

@@ -18,6 +18,7 @@ use super::proof::Proof;
 use super::socket;
 use super::stranger::{MAX_FIRST_FRAME_BYTES, Stranger};
 use crate::address::Address;
+use crate::descriptors::own;
 use crate::error::{Error, Result};
 use crate::rights::Right;
 
@@ -250,7 +251,7 @@ impl Link {
         };
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(fds) = message {
-                self.fds.extend(fds);
+                self.fds.extend(fds.map(own));
             }
         }
         if got == 0 {

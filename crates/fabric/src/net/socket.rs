@@ -10,6 +10,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockop
 
 use super::SILENCE;
 use crate::address::Address;
+use crate::descriptors::own;
 use crate::error::{Error, Result};
 
 /// Interval of the kernel's keep-alive probes while a network is silent.
@@ -62,6 +63,10 @@ pub fn accept(listener: BorrowedFd<'_>, is_local: bool) -> io::Result<OwnedFd> {
 /// # Errors
 /// The error of the kernel.
 pub fn connect(address: &Address, patience: Duration) -> io::Result<OwnedFd> {
+    connect_visibly(address, patience).map(own)
+}
+
+fn connect_visibly(address: &Address, patience: Duration) -> io::Result<OwnedFd> {
     match address {
         Address::Unix(path) => {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
