@@ -56,8 +56,8 @@
 //!   pages. Other signals wait while a page is brought, because their handlers may touch borrowed memory. SIGBUS is
 //!   never blocked. Alternate stacks are not borrowed (`signals`) and may be small: pages are brought on stacks of the
 //!   pager's.
-//! - *Descriptors.* Programs close numbers that they have not opened. The library's have high numbers, and `descriptors`
-//!   leaves them out.
+//! - *Descriptors.* Programs close numbers that they have not opened. The library's have high numbers, and
+//!   `descriptors` leaves them out.
 //!
 //! # Limits
 //!
