@@ -106,6 +106,8 @@ fn what_is_not_possible_is_said_with_status_2() {
         (&["--rate", "2"], "at most 1"),
         (&["--buffers", "0"], "`buffer_flits` is zero"),
         (&["--vcs", "33"], "at most 32"),
+        (&["--vnets", "4000000000"], "1..=32"),
+        (&["--vnets", "32", "--vcs", "2"], "at most 32"),
         (&["--sweep", "0.1..0.2"], "FROM..TO:STEP"),
         (&["--again", "run.json", "--rate", "0.3"], "cannot be used with"),
         (&["--again", "run.json", "--no-self"], "cannot be used with"),

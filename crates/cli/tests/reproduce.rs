@@ -64,6 +64,24 @@ fn unknown_papers_and_parts_are_wrong_usage() {
     }
 }
 
+/// A folder that cannot be made is found before the first run, of which nothing is said.
+#[test]
+fn results_have_a_folder_before_there_are_any() {
+    let host = Host::new();
+    let file = host.racks().join("file");
+    std::fs::write(&file, "").unwrap();
+    let inside = host.racks().join("inside");
+    std::fs::create_dir_all(&inside).unwrap();
+    std::fs::write(inside.join("reports"), "").unwrap();
+    for (what, out) in
+        [("manycore-ni/table3", &file), ("manycore-ni/table3", &inside), ("all", &file)]
+    {
+        let args = ["reproduce", what, "--quick", "--out", out.to_str().unwrap()];
+        let found = host.fails(1, &args);
+        assert!(found.contains("cannot make ") && !found.contains("of a chip"), "{found}");
+    }
+}
+
 #[test]
 fn a_table_is_reproduced() {
     let host = Host::new();

@@ -199,6 +199,15 @@ pub fn check_inside(here: &Path, path: &Path, real: &Path) -> io::Result<()> {
     }
 }
 
+/// Makes a folder if need be, and checks that files can be written there, before there is work for them.
+///
+/// # Errors
+/// Any of the operating system.
+pub fn make_folder(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)?;
+    Ok(accessat(CWD, path, Access::WRITE_OK, AtFlags::empty())?)
+}
+
 /// Opens a folder in which there will be files.
 ///
 /// # Errors

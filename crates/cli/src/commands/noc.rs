@@ -105,9 +105,9 @@ pub struct NocArgs {
     /// Virtual channels of each virtual network
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub vcs: usize,
-    /// Virtual networks; packets are spread over them by chance
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub vnets: usize,
+    /// Virtual networks, at most 32; packets are spread over them by chance
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u8).range(1..=32))]
+    pub vnets: u8,
     /// Packets of equal source, destination and flow stay in order
     #[arg(long)]
     pub ordered: bool,
@@ -244,7 +244,7 @@ fn from_args(args: &NocArgs) -> Result<Vec<Experiment>> {
 fn experiment(args: &NocArgs) -> Experiment {
     let routing = args.routing.unwrap_or(Routing::usual(&args.topology));
     let spec = Spec {
-        vnets: vec![VnetSpec { vcs: args.vcs, ordered: args.ordered }; args.vnets],
+        vnets: vec![VnetSpec { vcs: args.vcs, ordered: args.ordered }; args.vnets.into()],
         buffer_flits: args.buffers,
         link_latency_cycles: args.link_latency,
         concentration: args.concentration,

@@ -8,7 +8,7 @@ use clap::{Args, value_parser};
 use rackmem_experiments::Effort;
 use rackmem_experiments::document::{Document, DocumentError};
 use rackmem_experiments::outcome::Outcome;
-use rackmem_experiments::papers::{self, PAPERS};
+use rackmem_experiments::papers::{self, PAPERS, Paper};
 use rackmem_experiments::session::Session;
 use rackmem_experiments::variation::Variation;
 
@@ -124,10 +124,12 @@ pub fn run(args: &ReproduceArgs) -> Result<()> {
         return show(args, &[one(args, &document, part, args.out.as_deref())?]);
     }
     if args.what == "all" {
+        let folder = |paper: &Paper| args.out.as_ref().map(|out| out.join(paper.name));
+        PAPERS.iter().filter_map(folder).try_for_each(|folder| write::prepare(&folder))?;
         let mut outcomes = Vec::new();
         for paper in &PAPERS {
-            let out = args.out.as_ref().map(|out| out.join(paper.name));
-            outcomes.push(one(args, &paper.document().map_err(wrong)?, None, out.as_deref())?);
+            let document = paper.document().map_err(wrong)?;
+            outcomes.push(one(args, &document, None, folder(paper).as_deref())?);
         }
         if let Some(dir) = &args.out {
             write::overview(dir, &outcomes)?;
@@ -175,6 +177,7 @@ fn one(
     let effort = if args.quick { Effort::Quick } else { Effort::Full };
     let options = options(args, document)?;
     let mut session = reproduce::session(document, effort, selection, &options);
+    out.map_or(Ok(()), write::prepare)?;
     let begin = Instant::now();
     reproduce::make_all_runs(&mut session, pool::threads(args.jobs));
     remark(&session, begin.elapsed());

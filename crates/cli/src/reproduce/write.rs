@@ -1,6 +1,6 @@
 //! The files of a reproduction.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rackmem_experiments::outcome::Outcome;
 use rackmem_experiments::session::Session;
@@ -12,12 +12,26 @@ use super::page::{self, Heat};
 use crate::commands::sim::output;
 use crate::failure::{Failure, Result};
 
-/// Writes results and the page about them, and the machine and the report of each run.
+/// The directories of machines and reports.
+fn of_runs(dir: &Path) -> [PathBuf; 2] {
+    ["machines", "reports"].map(|name| dir.join(name))
+}
+
+/// Makes a directory for all files of a reproduction, before there are any.
+///
+/// # Errors
+/// It cannot be made or written.
+pub fn prepare(dir: &Path) -> Result<()> {
+    output::make(dir)?;
+    of_runs(dir).iter().try_for_each(|dir| output::make(dir))
+}
+
+/// Writes results and the page about them, and the machine and the report of each run, into a [prepared](prepare)
+/// directory.
 ///
 /// # Errors
 /// The directory cannot be written.
 pub fn all(dir: &Path, outcome: &Outcome, session: &Session<'_>) -> Result<()> {
-    output::make(dir)?;
     output::json(dir, "results.json", outcome)?;
     let heats = session.heats().into_iter().map(|(title, report)| {
         let links = Vec::<LinkLoad>::deserialize(&report["links"]);
@@ -38,9 +52,7 @@ pub fn overview(dir: &Path, outcomes: &[Outcome]) -> Result<()> {
 }
 
 fn runs(dir: &Path, session: &Session<'_>) -> Result<()> {
-    let (machines, reports) = (dir.join("machines"), dir.join("reports"));
-    output::make(&machines)?;
-    output::make(&reports)?;
+    let [machines, reports] = of_runs(dir);
     for (run, report) in session.runs() {
         let name = run.name.replace('/', "-");
         if let Some(machine) = run.machine() {

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::{fs, io};
 
 use rackmem_sim::recipe::fingerprint_file;
-use rustix::fs::{Access, access};
 use serde_json::Value;
 
 use crate::whole_file;
@@ -52,8 +51,7 @@ impl Folder {
     /// # Errors
     /// It cannot be made, or nothing may be written there.
     pub fn prepare(&self) -> Result<(), String> {
-        fs::create_dir_all(&self.0)
-            .and_then(|()| Ok(access(&self.0, Access::WRITE_OK)?))
+        whole_file::make_folder(&self.0)
             .map_err(|error| format!("{} cannot be written: {error}", self.0.display()))
     }
 

@@ -56,6 +56,8 @@ pub(super) struct Front {
     asked: Line,
     /// Whether the line of `pc` is on its way.
     waits: bool,
+    /// Whether a line has come into the cache since [`Front::has_missed`] was last asked.
+    filled: bool,
     /// Whether there is nothing to fetch before a redirection: it has come to a trap.
     stopped: bool,
     /// The fault of the trap, if it is a fault.
@@ -92,6 +94,7 @@ impl Front {
             held: NO_LINE,
             asked: NO_LINE,
             waits: false,
+            filled: false,
             stopped: false,
             fault: None,
         }
@@ -135,6 +138,12 @@ impl Front {
     /// Whether it waits for a line.
     pub(super) fn is_waiting(&self) -> bool {
         self.waits
+    }
+
+    /// Whether it waits for a line, or one has come into the cache since this was last asked.
+    #[inline(always)]
+    pub(super) fn has_missed(&mut self) -> bool {
+        std::mem::take(&mut self.filled) || self.waits
     }
 
     /// The next instruction for dispatch.
@@ -274,6 +283,7 @@ impl Front {
         } else if outside.fetch(line) {
             let entry = self.icache.victim(line, |_, _| true).expect("any line may go");
             self.icache.fill(entry, line, ());
+            self.filled = true;
         } else {
             stats.fetch_misses += u64::from(self.asked != line);
             self.asked = line;

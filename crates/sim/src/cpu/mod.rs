@@ -536,7 +536,7 @@ impl Core {
         }
         let Core { front, ops, predictor, stats, .. } = self;
         self.active |= front.fetch(now, ops, predictor, stats, outside);
-        if self.front.is_waiting() {
+        if self.front.has_missed() {
             self.sleep.disturb();
         }
         self.account(1);

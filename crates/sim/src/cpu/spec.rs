@@ -2,10 +2,14 @@
 
 use std::ops::RangeInclusive;
 
+use crate::block::BLOCK_BYTES;
 use crate::section::section;
 
 /// The most instructions that can be in flight: the window is kept in masks of as many bits.
 pub const MAX_WINDOW: u32 = 64;
+
+/// The most targets of indirect jumps that a core may keep.
+const MAX_TARGETS: u32 = 1 << 16;
 
 /// The most cycles that a unit may take; less than the slots of the core's event wheel.
 pub const MAX_LATENCY: u32 = 60;
@@ -108,16 +112,16 @@ impl CpuSpec {
         for (name, cycles) in self.latencies() {
             within(name, cycles, 1..=MAX_LATENCY)?;
         }
-        let lines = self.icache_bytes / crate::block::BLOCK_BYTES / u64::from(self.icache_ways);
+        self.check_icache()?;
         for (name, entries) in [
-            ("cpu.icache_bytes", lines),
-            ("cpu.indirect_targets", self.indirect_targets.into()),
-            ("cpu.return_stack", self.return_stack.into()),
+            ("cpu.indirect_targets", self.indirect_targets),
+            ("cpu.return_stack", self.return_stack),
         ] {
             if !entries.is_power_of_two() {
                 return Err((name, format!("makes {entries} entries, must make a power of two")));
             }
         }
+        within("cpu.indirect_targets", self.indirect_targets, 1..=MAX_TARGETS)?;
         within("cpu.return_stack", self.return_stack, 1..=64)?;
         within("cpu.history_bits", self.history_bits, 1..=20)
     }
@@ -142,6 +146,19 @@ impl CpuSpec {
             within(name, count, 1..=u32::MAX)?;
         }
         within("cpu.rob_entries", self.rob_entries, 1..=MAX_WINDOW)
+    }
+
+    fn check_icache(&self) -> Result<(), (&'static str, String)> {
+        let (bytes, ways) = (self.icache_bytes, self.icache_ways);
+        let set_bytes = BLOCK_BYTES * u64::from(ways);
+        if bytes.is_multiple_of(set_bytes) && (bytes / set_bytes).is_power_of_two() {
+            return Ok(());
+        }
+        let problem = format!(
+            "is {bytes}, must be a power of two times {set_bytes}: sets of cpu.icache_ways = {ways} lines of \
+             {BLOCK_BYTES} bytes"
+        );
+        Err(("cpu.icache_bytes", problem))
     }
 
     fn check_queues(&self) -> Result<(), (&'static str, String)> {
@@ -224,6 +241,8 @@ mod tests {
             CpuSpec { store_buffer: 0, ..default() },
             CpuSpec { fetch_width: 10, ..default() },
             CpuSpec { icache_ways: 3, ..default() },
+            CpuSpec { icache_bytes: 255, ..default() },
+            CpuSpec { indirect_targets: 2 * MAX_TARGETS, ..default() },
             CpuSpec { icache_ways: 0, ..default() },
             CpuSpec { return_stack: 24, ..default() },
             CpuSpec { history_bits: 21, ..default() },

@@ -274,6 +274,21 @@ fn machines_that_cannot_be_built_are_refused() {
 }
 
 #[test]
+fn machines_that_cannot_execute_programs_are_refused() {
+    for (path, value, part) in [
+        ("system.stack_bytes", "9223372036854775807", "at most memory.size_bytes, which is"),
+        ("cpu.icache_bytes", "255", "sets of cpu.icache_ways = 2 lines of 64 bytes"),
+        ("cpu.indirect_targets", "2147483648", "must be 1 to 65536"),
+        ("rmc.queue_pairs", "0", "must be 1 to"),
+        ("rmc.tlb_entries", "2147483648", "must be 1 to 65536"),
+    ] {
+        let error = load("sonuma", &[Override::new(path, value)]).unwrap_err();
+        assert_eq!(error.key, path);
+        assert!(error.problem.contains(part), "{error}");
+    }
+}
+
+#[test]
 fn a_packet_has_as_many_virtual_channels_with_every_routing() {
     for routing in ["xy", "yx", "o1turn", "cdr", "cdr-directory"] {
         let routing = format!("noc.routing={routing}");

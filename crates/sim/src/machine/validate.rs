@@ -150,6 +150,10 @@ fn programs(machine: &Machine) -> Checked {
     require(size.is_multiple_of(PAGE_BYTES), "memory.size_bytes", || {
         format!("is {size}, must be a multiple of {PAGE_BYTES}, the largest page")
     })?;
+    let stack = machine.system.stack_bytes;
+    require(stack <= size, "system.stack_bytes", || {
+        format!("is {stack}, must be at most memory.size_bytes, which is {size}")
+    })?;
     at_least("network.credits", machine.network.credits.into(), 1)?;
     positive("lan.latency_ns", machine.lan.latency_ns)?;
     positive("lan.gbit_s", machine.lan.gbit_s)

@@ -17,6 +17,7 @@ const MAX_CHECKED: usize = 1024;
 /// # Errors
 /// It does not, or one can, or the description has a fault.
 pub fn check(spec: &Spec) -> Result<(), SpecError> {
+    spec.check()?;
     // Two VCs have the same classes as more, and make fewer channels.
     let few = |vnet: &VnetSpec| VnetSpec { vcs: vnet.vcs.min(2), ..*vnet };
     let spec = Spec { vnets: spec.vnets.iter().map(few).collect(), ..spec.clone() };

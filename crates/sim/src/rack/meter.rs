@@ -15,7 +15,7 @@ use crate::machine::Machine;
 use crate::machine::spec::TrafficLoop;
 use crate::measure::{Histogram, Reads};
 use crate::report::{HopLatency, LaneReport, Latency, LinkLoad, NodeBandwidth, RackReport, Report};
-use crate::run::meter::{COMPLETED_SHARE, Metered, Reading, Span, link_flits, read_vnets};
+use crate::run::meter::{Metered, Reading, Span, is_saturated, link_flits, read_vnets};
 use crate::run::{RunError, Watchdog};
 
 /// Names of the lanes in reports.
@@ -142,7 +142,9 @@ impl Span<'_, Tally> {
             sources: rack.sources(),
             offered_gbps: offered,
             accepted_gbps: accepted,
-            saturated: offered.is_some_and(|offered| accepted.mean < offered * COMPLETED_SHARE),
+            saturated: offered.is_some_and(|offered| {
+                is_saturated(self.reads(rack, offered), self.reads(rack, accepted.mean))
+            }),
             by_hops: self.by_hops(),
             link_mean: links.iter().map(|link| link.utilisation).sum::<f64>() / links.len() as f64,
             link_max: links.iter().map(|link| link.utilisation).fold(0.0, f64::max),
@@ -162,6 +164,12 @@ impl Span<'_, Tally> {
         let mean = gbps.iter().sum::<f64>() / gbps.len().max(1) as f64;
         let end = |gbps: Option<&f64>| gbps.copied().unwrap_or(0.0);
         NodeBandwidth { mean, min: end(gbps.first()), max: end(gbps.last()) }
+    }
+
+    /// Reads of the span, if each source gets so many GB/s.
+    fn reads(&self, rack: &Rack, gbps: f64) -> f64 {
+        let bytes = gbps / self.machine.clock_ghz * self.cycles() as f64 * rack.sources() as f64;
+        bytes / f64::from(self.machine.workload.transfer_bytes)
     }
 
     fn by_hops(&self) -> Vec<HopLatency> {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::meter::{self, COMPLETED_SHARE, Metered, Reading, Span, link_flits, read_vnets};
+use super::meter::{self, Metered, Reading, Span, link_flits, read_vnets};
 use super::{Options, Rack, RunError, Watchdog, cores};
 use crate::chip::message::VNETS;
 use crate::chip::probe::Sums;
@@ -96,9 +96,11 @@ pub(super) fn bandwidth(
     let mut watched = Watched { world, watchdog, offered };
     let (span, common) = meter::measure(machine, options, gbps(machine, 1.0), &mut watched)?;
     let report = report(&span, common, watched.world.first());
-    let offered = offered_per_us.map(|reads_per_us| {
-        let saturated = report.reads_per_us < reads_per_us * COMPLETED_SHARE;
-        Offered { reads_per_us, saturated }
+    let cycles = span.cycles() as f64;
+    let completed = (span.after.counts.chip.reads - span.before.counts.chip.reads) as f64;
+    let offered = offered.zip(offered_per_us).map(|(reads, reads_per_us)| Offered {
+        reads_per_us,
+        saturated: meter::is_saturated(reads * cycles, completed),
     });
     Ok(Report { offered, ..report })
 }

@@ -11,8 +11,18 @@ use crate::measure::{Histogram, Progress, Reads, Sampler, Segment};
 use crate::noc::Network;
 use crate::report::{Bin, Latency, LinkLoad, Measured, Report};
 
-/// An open loop of which less than this share was completed is saturated.
-pub(crate) const COMPLETED_SHARE: f64 = 0.95;
+/// An open loop of which less than this share was completed is saturated, unless chance explains it.
+const COMPLETED_SHARE: f64 = 0.95;
+
+/// Standard deviations of the number of reads that come by chance.
+const DEVIATIONS: f64 = 3.0;
+
+/// Whether an open loop has completed so few of the reads that its rate makes in the same time that it would fall
+/// behind for ever. Of few reads, chance alone may miss a larger share: theirs is a Poisson process.
+pub(crate) fn is_saturated(offered_reads: f64, completed_reads: f64) -> bool {
+    let missing = offered_reads - completed_reads;
+    completed_reads < offered_reads * COMPLETED_SHARE && missing > DEVIATIONS * offered_reads.sqrt()
+}
 
 /// Counters at some moment, and the latencies that have been seen since the last one.
 #[derive(Clone, Debug, Default)]
@@ -150,9 +160,14 @@ impl<C> Span<'_, C> {
         }
     }
 
+    /// Cycles of the span.
+    pub fn cycles(&self) -> Cycle {
+        self.after.cycle - self.before.cycle
+    }
+
     /// A count of the span for each of its cycles.
     pub fn per_cycle(&self, count: f64) -> f64 {
-        count / (self.after.cycle - self.before.cycle).max(1) as f64
+        count / self.cycles().max(1) as f64
     }
 
     /// The load of each link. A drawing begins with column 0, which some networks have routers to the left of.
@@ -182,5 +197,25 @@ pub(crate) fn read_vnets(names: &[&str], network: &Network, figures: &mut Figure
         figures.insert(format!("noc.packets.{name}"), vnet.packets_sent as f64);
         let (hops, packets) = (vnet.hops as f64, vnet.packets_delivered as f64);
         figures.mean(format!("noc.hops_mean.{name}"), hops, packets);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chance_saturates_nothing() {
+        for (offered, completed, saturated) in [
+            (0.0, 0.0, false),
+            (4.0, 0.0, false),
+            (100.0, 71.0, false),
+            (100.0, 69.0, true),
+            (1e6, 951e3, false),
+            (1e6, 949e3, true),
+            (1e6, 11e5, false),
+        ] {
+            assert_eq!(is_saturated(offered, completed), saturated, "{completed} of {offered}");
+        }
     }
 }

@@ -85,6 +85,7 @@ impl std::error::Error for RunError {}
 /// # Errors
 /// [`RunError`]
 pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError> {
+    check_reads(machine)?;
     let report = match (machine.kind, machine.network.remote) {
         (Kind::Chip, Remote::Generator) => measure(machine, options, Rack::mirrored(machine)?),
         (Kind::Chip, Remote::Nodes) => measure(machine, options, Rack::new(machine)?),
@@ -95,6 +96,22 @@ pub fn run(machine: &Machine, options: &Options<'_>) -> Result<Report, RunError>
         )),
     };
     Ok(Report { recipe: Recipe::of(machine), ..report? })
+}
+
+/// Checks that a chip has the reads that its workload is made of.
+fn check_reads(machine: &Machine) -> Result<(), RunError> {
+    let (kind, placement) = (machine.workload.kind, machine.ni.placement);
+    let is_other = machine.kind != Kind::Chip || kind == WorkloadKind::Program;
+    if is_other || placement.stages().is_some() {
+        return Ok(());
+    }
+    let unnamed = |error: toml::ser::Error| RunError::Impossible(error.to_string());
+    let kind = toml::Value::try_from(kind).map_err(unnamed)?;
+    let placement = toml::Value::try_from(placement).map_err(unnamed)?;
+    Err(RunError::Impossible(format!(
+        "workload.kind is {kind}, and ni.placement = {placement} has no such reads: `rackmem sim exec` runs programs \
+         on it; \"edge\", \"per-tile\", \"split\", \"numa\" and \"uncached\" have them"
+    )))
 }
 
 fn measure(machine: &Machine, options: &Options<'_>, mut world: Rack) -> Result<Report, RunError> {

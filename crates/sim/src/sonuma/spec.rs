@@ -7,6 +7,9 @@ use super::page::Format;
 use super::slots::MAX_SLOTS;
 use crate::section::section;
 
+/// The most entries of the TLB and the CT$, and packets that a lane has room for.
+const MAX_ENTRIES: u32 = 1 << 16;
+
 section! {
     /// Sizes and times of an RMC. Those that soNUMA gives (Table 1, §4.3) come first; each other one has its
     /// reason beside its default.
@@ -99,22 +102,26 @@ impl RmcSpec {
             ("l1.ports", self.l1_ports),
             ("l1.latency_cycles", self.l1_latency_cycles),
             ("rmc.forward_cycles", self.forward_cycles),
-            ("rmc.tlb_entries", self.tlb_entries),
-            ("rmc.ct_cache_entries", self.ct_cache_entries),
             ("rmc.poll_interval_cycles", self.poll_interval_cycles),
-            ("rmc.lane_credits", self.lane_credits),
         ] {
             if value == 0 {
                 return Err((name, "is 0, must be at least 1".to_owned()));
+            }
+        }
+        for (name, value, most) in [
+            ("rmc.tlb_entries", self.tlb_entries, MAX_ENTRIES),
+            ("rmc.ct_cache_entries", self.ct_cache_entries, MAX_ENTRIES),
+            ("rmc.lane_credits", self.lane_credits, MAX_ENTRIES),
+            ("rmc.queue_pairs", self.queue_pairs, MAX_QPS as u32),
+        ] {
+            if !(1..=most).contains(&value) {
+                return Err((name, format!("is {value}, must be 1 to {most}")));
             }
         }
         let unfit = |name, value: &dyn std::fmt::Display, must: String| {
             Err((name, format!("is {value}, must be {must}")))
         };
         match self {
-            _ if self.queue_pairs as usize > MAX_QPS => {
-                unfit("rmc.queue_pairs", &self.queue_pairs, format!("at most {MAX_QPS}"))
-            }
             _ if !self.itt_entries.is_power_of_two() || self.itt_entries > MAX_ITT_CAPACITY => {
                 unfit(
                     "rmc.itt_entries",
@@ -148,6 +155,10 @@ mod tests {
             ("system.page_bytes", RmcSpec { page_bytes: 16384, ..RmcSpec::default() }),
             ("rmc.word_bytes", RmcSpec { word_bytes: 4, ..RmcSpec::default() }),
             ("rmc.queue_pairs", RmcSpec { queue_pairs: 5000, ..RmcSpec::default() }),
+            ("rmc.queue_pairs", RmcSpec { queue_pairs: 0, ..RmcSpec::default() }),
+            ("rmc.tlb_entries", RmcSpec { tlb_entries: 1 << 31, ..RmcSpec::default() }),
+            ("rmc.ct_cache_entries", RmcSpec { ct_cache_entries: 1 << 31, ..RmcSpec::default() }),
+            ("rmc.lane_credits", RmcSpec { lane_credits: 1 << 31, ..RmcSpec::default() }),
         ];
         for (field, spec) in wrong {
             assert_eq!(spec.check().unwrap_err().0, field);

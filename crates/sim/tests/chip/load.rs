@@ -88,6 +88,14 @@ fn at_a_low_rate_a_read_takes_what_it_takes_alone() {
 }
 
 #[test]
+fn few_reads_are_not_too_few() {
+    let rare = "workload.rate=1e-6 run.window_cycles=2000 run.min_windows=2 run.max_windows=2";
+    let report = report(&[rare]);
+    assert_eq!(report.reads_per_us, 0.0);
+    assert!(!report.offered.expect("a rate").saturated);
+}
+
+#[test]
 fn latency_grows_with_the_rate_until_reads_pile_up() {
     let at = |rate: &str| report(&["ni.placement=split", rate]);
     let [low, high, too_high] = ["workload.rate=1", "workload.rate=6", "workload.rate=200"].map(at);

@@ -1,7 +1,8 @@
 //! Invariants of the microbenchmarks (soNUMA and Manycore NI).
 
 use rackmem_sim::chip::Chip;
-use rackmem_sim::run::{Options, Rack, run};
+use rackmem_sim::machine::{BUILT_IN, Kind, Override, load};
+use rackmem_sim::run::{Options, Rack, RunError, run};
 
 use super::machines::machine;
 use super::rest;
@@ -93,5 +94,29 @@ fn blocks_of_queues_begin_in_the_llc() {
         let there = (0..wires.layout.queue_lines()).filter(|&line| found(line).is_some()).count();
         let expected = if placement == "numa" { 0 } else { wires.layout.queue_lines() };
         assert_eq!(there as u64, expected, "{placement}");
+    }
+}
+
+#[test]
+fn every_chip_makes_reads_or_says_that_it_has_none() {
+    let plain = |name| load(name, &[]).expect("a machine that can be built");
+    for built_in in BUILT_IN.iter().filter(|built_in| plain(built_in.name).kind == Kind::Chip) {
+        for kind in ["sync-read", "async-read"] {
+            let settings = [
+                ("workload.kind", kind),
+                ("workload.warmup_reads", "1"),
+                ("run.reads", "2"),
+                ("run.window_cycles", "2000"),
+                ("run.min_windows", "2"),
+                ("run.max_windows", "2"),
+            ];
+            let settings = settings.map(|(path, value)| Override::new(path, value).if_read());
+            let machine = load(built_in.name, &settings).expect("a machine that can be built");
+            match run(&machine, &Options::default()) {
+                Ok(_) => {}
+                Err(RunError::Impossible(why)) => assert!(why.contains(": `rackmem "), "{why}"),
+                Err(error) => panic!("{} with {kind}: {error}", built_in.name),
+            }
+        }
     }
 }

@@ -51,12 +51,15 @@ fn the_lives_of_instructions() {
 
 #[test]
 fn sleeping_while_one_polls() {
-    let with = |sleeps| {
-        let settings = [("cpu.sleeps", sleeps)];
+    let with = |sleeps, icache_bytes| {
+        let settings = [("cpu.sleeps", sleeps), ("cpu.icache_bytes", icache_bytes)];
         let tests = ["rack_test", "join", "polling", "barrier", "messages"];
         all_of(&run(&load("sonuma", &settings), 2, &tests))
     };
-    assert_eq!(with("true"), with("false"));
+    // Loops that poll fit in the cache, or fetch each of their lines again.
+    for icache_bytes in ["32768", "128"] {
+        assert_eq!(with("true", icache_bytes), with("false", icache_bytes), "{icache_bytes} bytes");
+    }
 }
 
 #[test]

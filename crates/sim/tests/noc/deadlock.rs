@@ -70,6 +70,15 @@ fn both_orders_on_the_same_vcs_are_found_to_deadlock() {
     assert!(cycle.len() >= 4, "{cycle:?}");
 }
 
+/// The channels of so many virtual networks are not looked at.
+#[test]
+fn more_vcs_than_a_port_has_are_an_error() {
+    let one = spec("mesh:16x16", Routing::Xy, 1);
+    let spec = Spec { vnets: vec![one.vnets[0]; 1 << 20], ..one };
+    let error = deadlock::check(&spec).unwrap_err();
+    assert!(matches!(error, SpecError::TooLarge { limit: 32, .. }), "{error}");
+}
+
 #[test]
 fn too_few_vcs_for_the_routing_are_an_error() {
     for (shape, routing) in [

@@ -1,6 +1,5 @@
 //! The files of a run.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -26,9 +25,9 @@ pub(super) fn files(dir: &Path) -> String {
     console::count(names.len(), "file") + &format!(" into {}: {}", dir.display(), names.join(", "))
 }
 
-/// Makes a directory.
+/// Makes a directory; one in which nothing can be written is better reported before a long run.
 pub(crate) fn make(dir: &Path) -> Result<()> {
-    fs::create_dir_all(dir)
+    whole_file::make_folder(dir)
         .map_err(|error| Failure::io(format_args!("cannot make {}", dir.display()), error))
 }
 
@@ -92,6 +91,8 @@ pub(crate) fn json(dir: &Path, name: &str, value: &impl Serialize) -> Result<()>
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
