@@ -6,6 +6,7 @@ mod common;
 mod lender;
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -295,6 +296,17 @@ fn what_cannot_be_lent_to_is_told_before_it_starts() {
     assert!(nothing.contains("0 bytes"), "{nothing}");
     let alone = host.fails(1, &["borrow", "16M", "--mirror", "2", "--", "true"]);
     assert!(alone.contains("2 copies"), "{alone}");
+    let mut narrow = borrow(&host, &["16M"], &["true"]);
+    let limit = libc::rlimit { rlim_cur: 1 << 30, rlim_max: 1 << 30 };
+    // SAFETY: a system call, of the child.
+    unsafe {
+        narrow.pre_exec(move || match libc::setrlimit(libc::RLIMIT_AS, &limit) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        })
+    };
+    let narrow = Done::from(narrow.output().unwrap());
+    assert!(narrow.status == Some(1) && narrow.err.contains("ulimit -v"), "{narrow:?}");
 
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("static.c");

@@ -13,6 +13,7 @@ use rackmem_paging::program::{Mode, Report, SETTINGS_VARIABLE, Settings};
 use rackmem_paging::{
     Delivery, MAX_PREFETCH_PAGES, MIN_CACHE_PAGES, PAGE_BYTES, Pager, PagerOptions,
 };
+use rustix::process::{Resource, getrlimit};
 
 use super::access::{MONITOR, NodeProofArgs, monitor};
 use crate::args::RackOrFileArg;
@@ -154,6 +155,7 @@ pub fn run(choice: &Choice, args: &BorrowArgs) -> Result<()> {
     loadable::check(&program)?;
     let mut settings = settings(args)?;
     let library = library()?;
+    check_address_space(&settings)?;
     check_lenders(choice, args, &settings)?;
     caution(&mut settings);
     let mut command = Command::new(&program);
@@ -240,6 +242,19 @@ fn settings(args: &BorrowArgs) -> Result<Settings> {
     Ok(settings)
 }
 
+/// Checks that a limit of the process leaves room for the library and for what is borrowed.
+fn check_address_space(settings: &Settings) -> Result<()> {
+    let needed = OWN_ADDRESSES_BYTES + settings.size_bytes;
+    match getrlimit(Resource::As).current {
+        Some(limit) if limit < needed => Err(Failure::new(format!(
+            "the process may have {} of addresses (`ulimit -v`), but borrowing takes {}: raise the limit",
+            size::exact(limit),
+            size::exact(needed)
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Checks that there is so much to borrow. The lease is made by the program when it needs it, so that may
 /// have changed then: it says so, and goes on with local memory.
 fn check_lenders(choice: &Choice, args: &BorrowArgs, settings: &Settings) -> Result<()> {
@@ -265,11 +280,26 @@ fn check_lenders(choice: &Choice, args: &BorrowArgs, settings: &Settings) -> Res
     Ok(())
 }
 
+/// Addresses that the library takes for itself: its heap, and tables.
+const OWN_ADDRESSES_BYTES: u64 = 9 << 29;
+
 /// Name of the library's file.
 const LIBRARY: &str = "librackmem_preload.so";
 
 /// The library's path: where it was built, or where it was installed.
 fn library() -> Result<PathBuf> {
+    let library = library_anywhere()?;
+    // The loader's list ends a name there.
+    if library.as_os_str().as_encoded_bytes().iter().any(|byte| b" :".contains(byte)) {
+        return Err(Failure::new(format!(
+            "{} cannot be loaded into programs: its path has a space or a colon in it",
+            library.display()
+        )));
+    }
+    Ok(library)
+}
+
+fn library_anywhere() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("RACKMEM_PRELOAD") {
         let path = PathBuf::from(path);
         return path.canonicalize().map_err(|error| {

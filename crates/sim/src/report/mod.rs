@@ -96,7 +96,8 @@ pub struct Measured {
 pub struct Offered {
     /// Reads of all cores together.
     pub reads_per_us: f64,
-    /// Whether less than 95 % of them were completed, and by more than chance: then latency grows as long as the run lasts.
+    /// Whether less than 95 % of them were completed, and by more than chance: then latency grows as long as the run
+    /// lasts.
     pub saturated: bool,
 }
 
