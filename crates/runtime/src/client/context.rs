@@ -7,7 +7,7 @@ use rackmem_rmc::Rights;
 
 use super::membership::{LIVENESS_INTERVAL, Membership, Unmapped};
 use super::options::JOIN_TIMEOUT;
-use super::{LocalBuffer, OpenOptions, OwnSegment, QueuePair, RawQueuePair, interrupt};
+use super::{LocalBuffer, OpenOptions, OwnSegment, QueuePair, RawQueuePair, interrupt, registered};
 use crate::control::{self, Connection, unexpected};
 use crate::error::{Error, Result};
 use crate::protocol::{PeerState, Progress, Request, Response};
@@ -313,6 +313,7 @@ impl Context {
         let mapping = Arc::new(mapping);
         self.membership.keep(&mapping);
         self.place(buffer, mapping.base() as u64)?;
+        registered::note(&self.membership, &mapping)?;
         Ok(LocalBuffer(mapping))
     }
 

@@ -47,6 +47,7 @@ mod mixed;
 mod options;
 mod queue;
 mod queue_pair;
+mod registered;
 mod rings;
 mod two_sided;
 
