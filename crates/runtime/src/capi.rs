@@ -437,7 +437,7 @@ pub unsafe extern "C" fn rackmem_sleep_until(
         let ready = ready.ok_or_else(|| invalid("no condition to wait for"))?;
         // SAFETY: the caller's contract.
         let mut ready = || unsafe { ready(arg) != 0 };
-        let watch = u16::try_from(watch_nid).ok();
+        let watch = (watch_nid >= 0).then(|| u16::try_from(watch_nid).unwrap_or(u16::MAX));
         c.context.sleep_until(&mut ready, watch, deadline(timeout_ms))
     }))
 }

@@ -349,13 +349,16 @@ impl Context {
     /// Sleeps until `ready()`, being woken by remote writes to this node's segment.
     ///
     /// # Errors
-    /// `watch` (a node) or the daemon is gone, or the deadline passes.
+    /// `watch` (a node) or the daemon is gone, or the deadline passes; at once if the rack has no node `watch`.
     pub fn sleep_until(
         &self,
         ready: &mut dyn FnMut() -> bool,
         watch: Option<u16>,
         deadline: Option<Instant>,
     ) -> Result<()> {
+        if watch.is_some_and(|nid| nid >= self.membership.rack_nodes) {
+            return Err(Status::NoNode.into());
+        }
         self.sleep_in(self.membership.segment.bed(), ready, watch, deadline)
     }
 

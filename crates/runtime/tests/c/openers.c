@@ -56,6 +56,21 @@ static void join(void)
     setenv("RACKMEM_NODE", "0", 1);
 }
 
+static int never(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void wait_for(rackmem_context *ctx, int nodes)
+{
+    TOLD(rackmem_sleep_until(ctx, never, 0, nodes, 0), -ENXIO, "node");
+    TOLD(rackmem_sleep_until(ctx, never, 0, 65535, 0), -ENXIO, "node");
+    TOLD(rackmem_sleep_until(ctx, never, 0, 65536, 0), -ENXIO, "node");
+    TOLD(rackmem_sleep_until(ctx, never, 0, 0, 0), -ETIMEDOUT, "timed out");
+    TOLD(rackmem_sleep_until(ctx, never, 0, -1, 0), -ETIMEDOUT, "timed out");
+}
+
 static void create(rackmem_context *ctx, int nodes)
 {
     QP *qp = 0;
@@ -140,6 +155,7 @@ int main(void)
     }
     const uint64_t end = rackmem_segment_bytes(ctx);
     create(ctx, rackmem_nodes(ctx));
+    wait_for(ctx, rackmem_nodes(ctx));
     open_barriers(ctx, qp, end);
     open_shared(ctx, qp, end);
     explain();
