@@ -11,11 +11,10 @@ use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use crate::client::ffi;
-use crate::client::{Context, LocalBuffer, OpenOptions, RawQueuePair};
+use crate::client::{Context, LocalBuffer, OpenOptions, RawQueuePair, buffer_bytes};
 use crate::error::{Error, Result};
 use crate::protocol::Progress;
 use crate::rack::Rack;
-use crate::shm::mapping::round_up_to_page;
 
 /// `rackmem_context`.
 pub struct CContext {
@@ -36,7 +35,7 @@ const ARENA_BYTES: usize = 1 << 20;
 
 impl Arena {
     fn alloc(&mut self, context: &Context, size_bytes: usize) -> Result<*mut u8> {
-        let size_bytes = round_up_to_page(size_bytes.max(1));
+        let size_bytes = buffer_bytes(size_bytes)?;
         if size_bytes > ARENA_BYTES / 4 {
             let mut buffer = context.buffer(size_bytes)?;
             let base = buffer.as_mut_ptr();

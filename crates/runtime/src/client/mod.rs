@@ -52,6 +52,7 @@ mod rings;
 mod two_sided;
 
 pub use barrier::Barrier;
+pub(crate) use buffer::buffer_bytes;
 pub use buffer::{LocalBuffer, OwnSegment};
 pub use context::Context;
 pub use copier::Copier;
