@@ -11,11 +11,10 @@ use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use crate::client::ffi;
-use crate::client::{Context, LocalBuffer, OpenOptions, RawQueuePair};
+use crate::client::{Context, LocalBuffer, OpenOptions, RawQueuePair, buffer_bytes};
 use crate::error::{Error, Result};
-use crate::protocol::{Progress, Request, Response};
+use crate::protocol::Progress;
 use crate::rack::Rack;
-use crate::shm::mapping::{Mapping, PAGE_BYTES, round_up_to_page};
 
 /// `rackmem_context`.
 pub struct CContext {
@@ -36,7 +35,7 @@ const ARENA_BYTES: usize = 1 << 20;
 
 impl Arena {
     fn alloc(&mut self, context: &Context, size_bytes: usize) -> Result<*mut u8> {
-        let size_bytes = round_up_to_page(size_bytes.max(1));
+        let size_bytes = buffer_bytes(size_bytes)?;
         if size_bytes > ARENA_BYTES / 4 {
             let mut buffer = context.buffer(size_bytes)?;
             let base = buffer.as_mut_ptr();
@@ -406,8 +405,7 @@ pub unsafe extern "C" fn rackmem_alloc(ctx: *mut CContext, size_bytes: usize) ->
 /// See `rackmem/runtime.h`.
 ///
 /// # Safety
-/// `ctx` is open; the pages around the buffer are ordinary memory of this process, and no other
-/// thread uses them during the call.
+/// As [`Context::register`]; `ctx` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rackmem_register(
     ctx: *mut CContext,
@@ -416,46 +414,9 @@ pub unsafe extern "C" fn rackmem_register(
 ) -> c_int {
     // SAFETY: the caller's contract.
     code(unsafe { context(ctx) }.and_then(|c| {
-        let first = buffer as usize & !(PAGE_BYTES - 1);
-        let end = round_up_to_page(buffer as usize + size_bytes);
-        if first == 0 || size_bytes == 0 {
-            return Err(invalid("nothing to register"));
-        }
         // SAFETY: the caller's contract.
-        unsafe { replace_pages(c, first, end - first) }
+        unsafe { c.context.register(buffer as usize, size_bytes) }
     }))
-}
-
-/// Replaces private pages by shared ones with the same contents at the same addresses.
-///
-/// # Safety
-/// As `rackmem_register`, for whole pages.
-unsafe fn replace_pages(c: &CContext, first: usize, len: usize) -> Result<()> {
-    use std::os::fd::AsRawFd;
-    let membership = c.context.membership();
-    let request = Request::CreateBuffer { size_bytes: len as u64 };
-    let answer = membership.connection().call(&request, None)?;
-    let (Response::Buffer { buffer }, Some(fd)) = (answer.message, answer.fds.into_iter().next())
-    else {
-        return Err(Error::new(libc::EPROTO, "the daemon sent no buffer"));
-    };
-    let raw = fd.as_raw_fd();
-    let prot = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_SHARED | libc::MAP_FIXED;
-    // A second view of the new memory, to fill it before it takes the old pages' place.
-    let view = Mapping::open(fd, len, crate::shm::mapping::Access::ReadWrite)
-        .map_err(|e| Error::io("cannot map the buffer", e))?;
-    // SAFETY: the caller owns the pages and does not use them meanwhile; `view` is as long; the
-    // new mapping covers exactly the old pages and shows the same bytes.
-    let mapped = unsafe {
-        // Not a library function: neighbours on the pages may be the red zones of a sanitizer.
-        crate::shm::copy::copy_out(view.base(), first as *const u8, len);
-        libc::mmap(first as *mut c_void, len, prot, flags, raw, 0)
-    };
-    if mapped == libc::MAP_FAILED {
-        return Err(Error::io("cannot register the buffer", std::io::Error::last_os_error()));
-    }
-    c.context.place(buffer, first as u64)
 }
 
 /// See `rackmem/runtime.h`.
@@ -475,7 +436,7 @@ pub unsafe extern "C" fn rackmem_sleep_until(
         let ready = ready.ok_or_else(|| invalid("no condition to wait for"))?;
         // SAFETY: the caller's contract.
         let mut ready = || unsafe { ready(arg) != 0 };
-        let watch = u16::try_from(watch_nid).ok();
+        let watch = (watch_nid >= 0).then(|| u16::try_from(watch_nid).unwrap_or(u16::MAX));
         c.context.sleep_until(&mut ready, watch, deadline(timeout_ms))
     }))
 }

@@ -14,6 +14,9 @@ use crate::status::NodeStatus;
 /// Changes with every incompatible change of this file or of a layout in shared memory.
 pub const PROTOCOL_VERSION: u32 = 7;
 
+/// Name of the memory of local buffers. A process sees it in its list of mappings.
+pub const BUFFER_NAME: &str = "rackmem-buffer";
+
 /// The way by which operations of a queue pair progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

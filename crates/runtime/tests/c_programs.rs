@@ -65,6 +65,11 @@ fn every_opener_says_what_was_wrong_with_the_call() {
 }
 
 #[test]
+fn registered_memory_is_the_memory_that_the_program_has() {
+    each_way("registered", 1, "registered.c", 1 << 20, &[]);
+}
+
+#[test]
 fn messages_and_barriers_of_two() {
     each_way("messages-2", 2, "messaging_processes.c", SEGMENT_BYTES, &["20"]);
 }

@@ -1,7 +1,18 @@
 use std::sync::Arc;
 
-use crate::shm::mapping::{Access, Mapping};
+use crate::error::{Error, Result};
+use crate::shm::mapping::{Access, Mapping, checked_round_up_to_page};
 use crate::shm::segment::Segment;
+
+/// Size of a buffer that has room for `size_bytes`: whole pages, at least one.
+///
+/// # Errors
+/// `ENOMEM` if that is more than the address space.
+pub(crate) fn buffer_bytes(size_bytes: usize) -> Result<usize> {
+    checked_round_up_to_page(size_bytes.max(1)).ok_or_else(|| {
+        Error::new(libc::ENOMEM, format!("no memory for a buffer of {size_bytes} bytes"))
+    })
+}
 
 /// Shared memory for local buffers: every progress mode reaches it at full speed.
 ///

@@ -7,14 +7,17 @@ use rackmem_rmc::Rights;
 
 use super::membership::{LIVENESS_INTERVAL, Membership, Unmapped};
 use super::options::JOIN_TIMEOUT;
-use super::{LocalBuffer, OpenOptions, OwnSegment, QueuePair, RawQueuePair, interrupt};
+use super::{
+    LocalBuffer, OpenOptions, OwnSegment, QueuePair, RawQueuePair, buffer_bytes, interrupt,
+    registered,
+};
 use crate::control::{self, Connection, unexpected};
 use crate::error::{Error, Result};
 use crate::protocol::{PeerState, Progress, Request, Response};
 use crate::rack::Rack;
 use crate::shm::bell::Bell;
 use crate::shm::line_lock::Owner;
-use crate::shm::mapping::{Access, Mapping, round_up_to_page};
+use crate::shm::mapping::{Access, Mapping};
 use crate::shm::segment::{Segment, State};
 use crate::shm::sleep::{self, Bed};
 
@@ -300,7 +303,7 @@ impl Context {
     /// # Errors
     /// The machine has no room, or the daemon is gone.
     pub fn buffer(&self, size_bytes: usize) -> Result<LocalBuffer> {
-        let size_bytes = round_up_to_page(size_bytes.max(1));
+        let size_bytes = buffer_bytes(size_bytes)?;
         let request = Request::CreateBuffer { size_bytes: size_bytes as u64 };
         let answer = self.membership.connection().call(&request, None)?;
         let (Response::Buffer { buffer }, Some(fd)) =
@@ -313,6 +316,7 @@ impl Context {
         let mapping = Arc::new(mapping);
         self.membership.keep(&mapping);
         self.place(buffer, mapping.base() as u64)?;
+        registered::note(&self.membership, &mapping)?;
         Ok(LocalBuffer(mapping))
     }
 
@@ -348,13 +352,16 @@ impl Context {
     /// Sleeps until `ready()`, being woken by remote writes to this node's segment.
     ///
     /// # Errors
-    /// `watch` (a node) or the daemon is gone, or the deadline passes.
+    /// `watch` (a node) or the daemon is gone, or the deadline passes; at once if the rack has no node `watch`.
     pub fn sleep_until(
         &self,
         ready: &mut dyn FnMut() -> bool,
         watch: Option<u16>,
         deadline: Option<Instant>,
     ) -> Result<()> {
+        if watch.is_some_and(|nid| nid >= self.membership.rack_nodes) {
+            return Err(Status::NoNode.into());
+        }
         self.sleep_in(self.membership.segment.bed(), ready, watch, deadline)
     }
 

@@ -47,10 +47,12 @@ mod mixed;
 mod options;
 mod queue;
 mod queue_pair;
+mod registered;
 mod rings;
 mod two_sided;
 
 pub use barrier::Barrier;
+pub(crate) use buffer::buffer_bytes;
 pub use buffer::{LocalBuffer, OwnSegment};
 pub use context::Context;
 pub use copier::Copier;

@@ -40,6 +40,11 @@ pub const fn round_up_to_page(bytes: usize) -> usize {
     (bytes + PAGE_BYTES - 1) & !(PAGE_BYTES - 1)
 }
 
+/// `bytes` rounded up to whole pages, if that is less than the address space.
+pub const fn checked_round_up_to_page(bytes: usize) -> Option<usize> {
+    bytes.checked_next_multiple_of(PAGE_BYTES)
+}
+
 impl Mapping {
     /// Creates zeroed shared memory of `len` bytes (rounded up to pages) and maps it.
     ///
@@ -100,6 +105,14 @@ impl Mapping {
     /// The memory's file descriptor, to hand over.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// Number of the memory in the kernel's lists of mappings, unique while it exists.
+    ///
+    /// # Errors
+    /// Errors of fstat.
+    pub fn inode(&self) -> io::Result<u64> {
+        Ok(rustix::fs::fstat(&self.fd)?.st_ino)
     }
 
     /// A second descriptor that allows loads only.

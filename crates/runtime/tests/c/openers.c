@@ -56,6 +56,36 @@ static void join(void)
     setenv("RACKMEM_NODE", "0", 1);
 }
 
+static int never(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void wait_for(rackmem_context *ctx, int nodes)
+{
+    TOLD(rackmem_sleep_until(ctx, never, 0, nodes, 0), -ENXIO, "node");
+    TOLD(rackmem_sleep_until(ctx, never, 0, 65535, 0), -ENXIO, "node");
+    TOLD(rackmem_sleep_until(ctx, never, 0, 65536, 0), -ENXIO, "node");
+    TOLD(rackmem_sleep_until(ctx, never, 0, 0, 0), -ETIMEDOUT, "timed out");
+    TOLD(rackmem_sleep_until(ctx, never, 0, -1, 0), -ETIMEDOUT, "timed out");
+}
+
+/* Sizes that are more than the address space in whole pages, first without small buffers, then with. */
+static void allocate(rackmem_context *ctx)
+{
+    void *last = 0;
+    for (int i = 0; i < 3; i++) {
+        TOLD(rackmem_alloc(ctx, SIZE_MAX) ? 0 : -ENOMEM, -ENOMEM, "no memory for a buffer");
+        TOLD(rackmem_alloc(ctx, SIZE_MAX - 4094) ? 0 : -ENOMEM, -ENOMEM, "no memory for a buffer");
+        TOLD(rackmem_alloc(ctx, SIZE_MAX - 4095) ? 0 : -EINVAL, -EINVAL, "buffer");
+        void *made = rackmem_alloc(ctx, 8);
+        if (!made || made == last)
+            failures++, fprintf(stderr, "allocated %p after %p\n", made, last);
+        last = made;
+    }
+}
+
 static void create(rackmem_context *ctx, int nodes)
 {
     QP *qp = 0;
@@ -68,6 +98,7 @@ static void create(rackmem_context *ctx, int nodes)
     TOLD(rackmem_wait_joined(ctx, nodes, 0), -ENXIO, "node");
     TOLD(rackmem_alloc(ctx, (size_t)1 << 60) ? 0 : -EINVAL, -EINVAL, "buffer");
     TOLD(rackmem_register(ctx, 0, 0), -EINVAL, "register");
+    allocate(ctx);
 }
 
 static void open_barriers(rackmem_context *ctx, QP *qp, uint64_t end)
@@ -140,6 +171,7 @@ int main(void)
     }
     const uint64_t end = rackmem_segment_bytes(ctx);
     create(ctx, rackmem_nodes(ctx));
+    wait_for(ctx, rackmem_nodes(ctx));
     open_barriers(ctx, qp, end);
     open_shared(ctx, qp, end);
     explain();

@@ -11,7 +11,7 @@ use super::{Answer, Control, Refusal, held_up, refuse};
 use crate::daemon::local::{Backing, MAX_BUFFERS};
 use crate::daemon::session::{Member, QpRecord, Role, Session};
 use crate::daemon::worker::{Command, NewQp};
-use crate::protocol::{PROTOCOL_VERSION, Progress, Request, Response};
+use crate::protocol::{BUFFER_NAME, PROTOCOL_VERSION, Progress, Request, Response};
 use crate::shm::mapping::Mapping;
 use crate::shm::queue::QueueMemory;
 use crate::status::Work;
@@ -184,7 +184,7 @@ impl Control {
             let message = format!("a member has at most {MAX_BUFFER_BYTES} bytes of buffers");
             return Err((libc::ENOSPC, message));
         }
-        let mapping = Mapping::create("rackmem-buffer", size_bytes as usize)
+        let mapping = Mapping::create(BUFFER_NAME, size_bytes as usize)
             .map_err(refuse("cannot make the buffer"))?;
         let fd = clone_fd(&mapping)?;
         member.buffers.push(Arc::new(mapping));
