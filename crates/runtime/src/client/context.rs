@@ -352,16 +352,13 @@ impl Context {
     /// Sleeps until `ready()`, being woken by remote writes to this node's segment.
     ///
     /// # Errors
-    /// `watch` (a node) or the daemon is gone, or the deadline passes; at once if the rack has no node `watch`.
+    /// `watch` (a node) or the daemon is gone, or the deadline passes. A node that the rack does not have is gone.
     pub fn sleep_until(
         &self,
         ready: &mut dyn FnMut() -> bool,
         watch: Option<u16>,
         deadline: Option<Instant>,
     ) -> Result<()> {
-        if watch.is_some_and(|nid| nid >= self.membership.rack_nodes) {
-            return Err(Status::NoNode.into());
-        }
         self.sleep_in(self.membership.segment.bed(), ready, watch, deadline)
     }
 
@@ -372,6 +369,8 @@ impl Context {
         watch: Option<u16>,
         deadline: Option<Instant>,
     ) -> Result<()> {
+        let is_gone =
+            |&nid: &u16| nid >= self.membership.rack_nodes || self.membership.is_peer_gone(nid);
         loop {
             if ready() {
                 return Ok(());
@@ -379,7 +378,7 @@ impl Context {
             if self.membership.is_daemon_gone() {
                 return Err(Error::daemon_gone(self.nid()));
             }
-            if let Some(nid) = watch.filter(|nid| self.membership.is_peer_gone(*nid)) {
+            if let Some(nid) = watch.filter(is_gone) {
                 // Writes that it made before it went still count.
                 if ready() {
                     return Ok(());

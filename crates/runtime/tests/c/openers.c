@@ -64,9 +64,9 @@ static int never(void *arg)
 
 static void wait_for(rackmem_context *ctx, int nodes)
 {
-    TOLD(rackmem_sleep_until(ctx, never, 0, nodes, 0), -ENXIO, "node");
-    TOLD(rackmem_sleep_until(ctx, never, 0, 65535, 0), -ENXIO, "node");
-    TOLD(rackmem_sleep_until(ctx, never, 0, 65536, 0), -ENXIO, "node");
+    TOLD(rackmem_sleep_until(ctx, never, 0, nodes, 0), -EHOSTDOWN, "node");
+    TOLD(rackmem_sleep_until(ctx, never, 0, 65535, 0), -EHOSTDOWN, "node");
+    TOLD(rackmem_sleep_until(ctx, never, 0, 65536, 0), -EHOSTDOWN, "node");
     TOLD(rackmem_sleep_until(ctx, never, 0, 0, 0), -ETIMEDOUT, "timed out");
     TOLD(rackmem_sleep_until(ctx, never, 0, -1, 0), -ETIMEDOUT, "timed out");
 }
