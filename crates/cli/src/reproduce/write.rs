@@ -17,7 +17,7 @@ fn of_runs(dir: &Path) -> [PathBuf; 2] {
     ["machines", "reports"].map(|name| dir.join(name))
 }
 
-/// Makes a directory for all files of a reproduction, before there are any.
+/// Makes a directory for all files of a reproduction. Before the first run it shows whether they can be written.
 ///
 /// # Errors
 /// It cannot be made or written.
@@ -26,12 +26,12 @@ pub fn prepare(dir: &Path) -> Result<()> {
     of_runs(dir).iter().try_for_each(|dir| output::make(dir))
 }
 
-/// Writes results and the page about them, and the machine and the report of each run, into a [prepared](prepare)
-/// directory.
+/// Writes results and the page about them, and the machine and the report of each run.
 ///
 /// # Errors
 /// The directory cannot be written.
 pub fn all(dir: &Path, outcome: &Outcome, session: &Session<'_>) -> Result<()> {
+    prepare(dir)?;
     output::json(dir, "results.json", outcome)?;
     let heats = session.heats().into_iter().map(|(title, report)| {
         let links = Vec::<LinkLoad>::deserialize(&report["links"]);
