@@ -405,7 +405,8 @@ pub unsafe extern "C" fn rackmem_alloc(ctx: *mut CContext, size_bytes: usize) ->
 /// See `rackmem/runtime.h`.
 ///
 /// # Safety
-/// As [`Context::register`]; `ctx` is open.
+/// `ctx` is open; the pages around the buffer are ordinary memory of this process, or memory of rackmem, and no other
+/// thread uses them during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rackmem_register(
     ctx: *mut CContext,
