@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn pages_that_still_are_the_registered_memory_stay() {
         let kept = |pages| kept(&pages, MAPS, &placed()).unwrap();
-        assert_eq!(kept(0x10000..0x14000), []);
+        assert!(kept(0x10000..0x14000).is_empty());
         assert_eq!(kept(0x13000..0x15000), [0x14000..0x15000]);
         // The first mapping has a hole. Of the second the daemon knows another page at that address.
         assert_eq!(kept(0x10000..0x20000), [0x14000..0x16000, 0x17000..0x18000]);
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(gaps(&(0..9), &[]), [0..9]);
         assert_eq!(gaps(&(0..9), &[0..2, 2..3, 5..6]), [3..5, 6..9]);
         assert_eq!(gaps(&(0..9), &[4..9]), [0..4]);
-        assert_eq!(gaps(&(0..9), &[0..9]), []);
+        assert!(gaps(&(0..9), &[0..9]).is_empty());
     }
 
     #[test]
