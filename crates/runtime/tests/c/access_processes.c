@@ -12,13 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
+#include "check.h"
 
 /* Offsets in the segment of each node. */
 enum { DONE_AT = 0, COUNTER_AT = 64, LOCK_AT = 128, GUARDED_AT = 136, DATA_AT = 4096 };

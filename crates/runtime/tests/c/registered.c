@@ -11,13 +11,7 @@
 
 #include "rackmem.h"
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
+#include "check.h"
 
 enum { PAGE = 4096, THERE = 64 << 10, AWAY = 128 << 10 };
 
