@@ -300,6 +300,13 @@ int rackmem_nodes(const rackmem_context *ctx)
     return ctx->nodes;
 }
 
+/* No process takes the place of another, neither alone nor on the model. */
+uint64_t rackmem_losses(const rackmem_context *ctx)
+{
+    (void)ctx;
+    return 0;
+}
+
 void *rackmem_segment(const rackmem_context *ctx)
 {
     return ctx->segment;

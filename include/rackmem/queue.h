@@ -13,7 +13,8 @@
  * overwritten.
  *
  * A producer that dies before it has a place takes the room of an item with it. One that dies
- * before it has written leaves a gap, for which the reader gets -EHOSTDOWN.
+ * before it has written leaves a gap, for which the reader gets -EHOSTDOWN, even if another process
+ * has taken its place.
  *
  * The area starts zeroed and serves one queue only; there is nothing to initialise.
  */
@@ -50,6 +51,7 @@ typedef struct rackmem_queue {
     uint32_t slots;
     uint32_t words;         /* of an item */
     uint32_t lines;         /* of an item */
+    uint64_t losses;        /* rackmem_losses when there was no gap */
     unsigned char *scratch; /* local buffer: the lines of an item about to be written */
 } rackmem_queue;
 
@@ -120,6 +122,7 @@ static inline int rackmem_queue_open(rackmem_queue *q, rackmem_context *ctx, QP 
     q->slots = slots;
     q->words = words;
     q->lines = rackmem_queue_lines_(words);
+    q->losses = 0;
     q->scratch = (unsigned char *)rackmem_alloc(ctx, (size_t)q->lines * RACKMEM_LINE_BYTES);
     return q->scratch ? 0 : -12; /* ENOMEM */
 }
@@ -264,21 +267,25 @@ static inline int rackmem_queue_try_get(rackmem_queue *q, void *item)
 }
 
 /* Checks a wait. -EHOSTDOWN if an item that was begun has not come by the second check while a node
- * is gone, or if no other node is left to enqueue; else 0. */
+ * is gone, or since a process was lost; or if no other node is left to enqueue; else 0. */
 static inline int rackmem_queue_watch_(rackmem_queue *q, int *misses)
 {
+    uint64_t losses = rackmem_losses(q->ctx);
     uint64_t tail = __atomic_load_n(rackmem_queue_word_(q, RACKMEM_QUEUE_TAIL_), __ATOMIC_ACQUIRE);
-    if (tail != *rackmem_queue_word_(q, RACKMEM_QUEUE_HEAD_))
-        return rackmem_is_any_gone_(q->ctx) && ++*misses > 1 ? -112 : 0; /* EHOSTDOWN */
+    if (tail != *rackmem_queue_word_(q, RACKMEM_QUEUE_HEAD_)) {
+        int is_any_lost = losses != q->losses || rackmem_is_any_gone_(q->ctx);
+        return is_any_lost && ++*misses > 1 ? -112 : 0; /* EHOSTDOWN */
+    }
     *misses = 0;
+    q->losses = losses;
     return rackmem_is_left_alone_(q->ctx) ? -112 : 0; /* EHOSTDOWN */
 }
 
 /*
  * Takes the next item, and waits for it.
  *
- * -EHOSTDOWN a node is gone and an item that was begun does not come (rackmem_queue_skip goes on
- * without it), or all other nodes are gone and none is left. -EPERM the queue is another node's.
+ * -EHOSTDOWN a process was lost and an item that was begun does not come (rackmem_queue_skip goes
+ * on without it), or all other nodes are gone and none is left. -EPERM the queue is another node's.
  */
 static inline int rackmem_queue_get(rackmem_queue *q, void *item)
 {

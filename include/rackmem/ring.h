@@ -129,7 +129,8 @@ static inline int rackmem_place_hint_(rackmem_mr_queue *q, uint64_t which, uint6
 }
 
 /* Finds the first place that holds an item or a request, or is empty; places that are being
- * answered are skipped. -EAGAIN the whole ring is being answered. */
+ * answered are skipped. Gives the hint of the tail, too. -EAGAIN the whole ring is being
+ * answered. */
 static inline int rackmem_place_first_(rackmem_mr_queue *q, rackmem_place_ *first, uint64_t *tail)
 {
     uint64_t hints[2];
@@ -145,27 +146,37 @@ static inline int rackmem_place_first_(rackmem_mr_queue *q, rackmem_place_ *firs
         if (lead > 0 && passed == number)
             passed++;
     }
-    *tail = hints[1] > number ? hints[1] : number;
+    *tail = hints[1];
     return error != 0 ? error : rackmem_place_hint_(q, RACKMEM_MR_QUEUE_HEAD_, hints[0], passed);
 }
 
-/* Fills the first empty place behind the contents of the queue, from `tail` on. 1: done, 0: look
- * again, -EAGAIN: the ring is full. */
+/* Whether a place that was looked at has been passed since. */
+static inline int rackmem_place_is_passed_(rackmem_mr_queue *q, uint64_t number)
+{
+    rackmem_place_ place;
+    int error = rackmem_place_look_(q, number, &place);
+    return error != 0 ? error : rackmem_place_lead_(q, place.state, number) > 0;
+}
+
+/* Fills the first empty place behind the contents of the queue, from `tail` on, a hint. Places in
+ * between may have been passed, such as that of an end that died. 1: done, 0: look again, -EAGAIN:
+ * the ring is full. */
 static inline int rackmem_place_append_(rackmem_mr_queue *q, rackmem_place_ *place, uint64_t tail,
                                         uint64_t kind, rackmem_address at)
 {
     uint64_t held = rackmem_place_kind_(place->state);
     uint64_t first = place->number;
-    for (uint64_t number = held == RACKMEM_PLACE_EMPTY_ ? first : tail;; number++) {
-        if (number - first >= q->slots)
-            return -11; /* EAGAIN */
+    uint64_t number = held == RACKMEM_PLACE_EMPTY_ || tail < first ? first : tail;
+    for (; number - first < q->slots; number++) {
         int error = rackmem_place_look_(q, number, place);
         if (error != 0)
             return error;
         int lead = rackmem_place_lead_(q, place->state, number);
         uint64_t holds = rackmem_place_kind_(place->state);
-        if (lead != 0)
-            return lead < 0 ? -11 : 0; /* EAGAIN; or all has been passed since */
+        if (lead < 0)
+            return -11; /* EAGAIN */
+        if (lead > 0)
+            continue;
         if (holds != RACKMEM_PLACE_EMPTY_ &&
             rackmem_place_is_item_(holds) != rackmem_place_is_item_(kind))
             return 0; /* all has been passed since, and the other kind has come */
@@ -176,6 +187,8 @@ static inline int rackmem_place_append_(rackmem_mr_queue *q, rackmem_place_ *pla
             return error != 0 ? error : changed;
         }
     }
+    int is_passed = rackmem_place_is_passed_(q, first);
+    return is_passed == 0 ? -11 : is_passed < 0 ? is_passed : 0; /* EAGAIN */
 }
 
 #ifdef __cplusplus

@@ -78,6 +78,11 @@ void rackmem_close(rackmem_context *ctx);
 int rackmem_nid(const rackmem_context *ctx);
 int rackmem_nodes(const rackmem_context *ctx);
 
+/* How often a process of the context has died without rackmem_close, as far as this node's daemon
+ * has learnt: to tell that one was lost even if another has come in its place. One may be counted
+ * twice; of another host, those that were the last of their node are counted. */
+uint64_t rackmem_losses(const rackmem_context *ctx);
+
 /* This node's segment: zeroed memory that all members can reach. A member that joined with
  * read_only must not write it: the pages are mapped for reading. */
 void *rackmem_segment(const rackmem_context *ctx);

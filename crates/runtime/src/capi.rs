@@ -445,6 +445,16 @@ pub unsafe extern "C" fn rackmem_sleep_until(
 /// See `rackmem/runtime.h`.
 ///
 /// # Safety
+/// `ctx` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rackmem_losses(ctx: *const CContext) -> u64 {
+    // SAFETY: the caller's contract.
+    unsafe { context(ctx) }.map_or(0, |c| c.context.losses())
+}
+
+/// See `rackmem/runtime.h`.
+///
+/// # Safety
 /// `ctx` is open, `seen` valid for reading and writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rackmem_wait_notify(

@@ -82,6 +82,7 @@ fn a_killed_client_is_lost_and_a_new_one_works() {
         let (context, mut writer) = with_writer(&rack, ctx_id, progress);
         let mut qp = context.queue_pair(16).unwrap();
         wait_at_work(&mut qp);
+        assert_eq!(context.losses(), 0);
         writer.kill().unwrap();
         writer.wait().unwrap();
         let mut byte = [0; 8];
@@ -94,8 +95,11 @@ fn a_killed_client_is_lost_and_a_new_one_works() {
         let mut again = spawn_writer(&rack, ctx_id, progress);
         eventually("the new client is there", || qp.read(1, 0, &mut byte).is_ok());
         wait_at_work(&mut qp);
+        let losses = context.losses();
+        assert!(losses > 0);
         again.kill().unwrap();
         again.wait().unwrap();
+        eventually("the loss is counted", || context.losses() > losses);
     }
 }
 
@@ -130,6 +134,7 @@ fn a_node_that_leaves_answers_no_context() {
         qp.write(1, 0, &[1]).unwrap();
         drop(contexts.pop());
         assert_eq!(qp.write(1, 0, &[1]), Err(Status::NoContext), "{}", progress.name());
+        assert_eq!(contexts[0].losses(), 0);
     }
 }
 

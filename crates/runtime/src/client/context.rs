@@ -334,6 +334,12 @@ impl Context {
         self.membership.is_daemon_gone() || self.membership.is_peer_gone(nid)
     }
 
+    /// How often a process of this context has died, as far as this node's daemon has learnt: see
+    /// [`Segment::losses`](crate::shm::segment::Segment::losses).
+    pub fn losses(&self) -> u64 {
+        self.membership.segment.losses()
+    }
+
     /// Notifications that this node has received in this context.
     pub fn notifications(&self) -> u64 {
         self.membership.segment.notifications()

@@ -2,7 +2,7 @@
 //! inline progress in a rack over several hosts.
 //!
 //! C performs short operations without this engine, with the same checks (`rackmem_try_` in
-//! `include/rackmem/access.h`), on the segments that the engine has mapped ([`ffi::Window`]). It calls the engine for
+//! `include/rackmem/direct.h`), on the segments that the engine has mapped ([`ffi::Window`]). It calls the engine for
 //! all others, and for those that meet a lock or a node that is not live.
 //!
 //! Inline progress does not touch the queues: the calling thread makes the checks and the copy of an operation. It

@@ -101,7 +101,7 @@ impl Held {
     }
 }
 
-/// One lock. It is held unless `done` is the ticket in `taken`. `include/rackmem/access.h` has the same steps.
+/// One lock. It is held unless `done` is the ticket in `taken`. `include/rackmem/direct.h` has the same steps.
 #[repr(C)]
 #[derive(Debug)]
 pub struct LineLock {

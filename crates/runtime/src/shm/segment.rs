@@ -44,6 +44,8 @@ struct Control {
     size_bytes: u64,
     /// Bed of the owning node's processes, until the segment is written.
     bed: Bed,
+    /// Processes of the context that died.
+    losses: AtomicU64,
     notifications: Notifications,
 }
 
@@ -169,6 +171,17 @@ impl Segment {
     pub fn retire(&self, state: State) {
         self.control().state.store(state as u32, Ordering::Release);
         self.shake();
+    }
+
+    /// Counts a process of the context that has died.
+    pub fn note_loss(&self) {
+        self.control().losses.fetch_add(1, Ordering::Release);
+    }
+
+    /// Processes of the context that have died since the segment was made, as far as this node's daemon has learnt. One
+    /// may be counted twice.
+    pub fn losses(&self) -> u64 {
+        self.control().losses.load(Ordering::Acquire)
     }
 
     /// Wakes all processes that sleep here.

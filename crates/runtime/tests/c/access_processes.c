@@ -198,7 +198,18 @@ static void synchronous_in_between(void)
     CHECK(l.calls == posted && l.errors == 2);
     CHECK(rmc_drain_cq(l.qp, completed) == 0);
 
+    /* A synchronous operation tells its own error, never that of an asynchronous one. */
+    slot = rmc_wait_for_slot(l.qp, completed);
+    l.pending[slot] = 1;
+    rmc_read_async(l.qp, slot, 1, RACKMEM_MAX_OFFSET, &l.buffer[slot], 8);
+    CHECK(rmc_read(l.qp, 1, RACKMEM_MAX_OFFSET, &word, 8) == -ERANGE);
+    CHECK(rmc_read(l.qp, 77, 0, &word, 8) == -ENXIO);
+    CHECK(rmc_drain_cq(l.qp, completed) == -ERANGE);
+    CHECK(rmc_read(l.qp, 1, RACKMEM_MAX_OFFSET, &word, 8) == -ERANGE);
+    CHECK(rmc_drain_cq(l.qp, completed) == 0);
+
     /* A slot that was not given out. */
+    slot = rmc_wait_for_slot(l.qp, completed);
     rmc_read_async(l.qp, (slot + 5) % 8, 1, 0, &word, 8);
     rmc_write_async(l.qp, -1, 1, 0, &word, 8);
     CHECK(rmc_outstanding(l.qp) == 0 && rmc_drain_cq(l.qp, NULL) == -EINVAL);

@@ -8,10 +8,11 @@
  * of processes) is one structure: it is copied to return to it, and hashed to recognise it. So each
  * state is visited once, and the search ends although the programs poll and retry.
  *
- * Processes may be killed between any two steps, and a sleep may be interrupted, as often as the
- * test allows. Time passes for all
+ * Processes may be killed between any two steps, others may take their places (all but that of
+ * process 0), and a sleep may be interrupted, as often as the test allows. Time passes for all
  * sleepers at once, when no process can do anything else: if they then fall asleep in a state in
- * which all had slept before, none will ever wake, and that is an error as well.
+ * which all had slept before, none will ever wake, and that is an error as well. So is a process
+ * that goes round in circles while all others have ended or sleep for ever.
  */
 #ifndef INTERLEAVE_H
 #define INTERLEAVE_H
@@ -55,6 +56,7 @@ typedef struct process {
     int has_timeout;
     int is_timed_out;
     int is_interrupted;
+    int is_successor; /* of one that died */
     QP qp;
     uint64_t operands[4];
     struct rackmem_context ctx;
@@ -70,7 +72,7 @@ struct world {
     process processes[MOST_PROCESSES];
     _Alignas(64) unsigned char segments[MOST_PROCESSES][SEGMENT_BYTES];
     uint64_t notes[NOTES];
-    int kills_left, interrupts_left;
+    int kills_left, restarts_left, interrupts_left;
 } world;
 
 /* The programs of a test, and its checks. */
@@ -78,8 +80,9 @@ typedef struct interleaving {
     const char *name;
     int processes;
     int kills;                                                /* at most so many processes die */
+    int restarts;                                             /* at most so many of them come back */
     int interrupts;                                           /* at most so many sleeps end so */
-    void (*open)(rackmem_context *ctx, QP *qp, void *handle); /* before all; may be NULL */
+    void (*open)(rackmem_context *ctx, QP *qp, void *handle); /* before all, and by a successor */
     void (*run)(rackmem_context *ctx, QP *qp, void *handle);
     void (*look)(void);   /* in every state; may be NULL */
     void (*finish)(void); /* when all have ended */
@@ -99,7 +102,7 @@ static uint64_t states, ends;
 __attribute__((noreturn)) static void interleave_fail(const char *file, int line, const char *what)
 {
     printf("%s:%d: not true: %s\n%s, process %d, after", file, line, what, subject->name, running);
-    static const char *const kinds[] = {"", "kill-", "interrupt-"};
+    static const char *const kinds[] = {"", "kill-", "interrupt-", "restart-"};
     for (int i = 0; i < depth; i++)
         printf(" %s%d", kinds[choices[i] / MOST_PROCESSES], choices[i] % MOST_PROCESSES);
     printf("\n");
@@ -122,6 +125,8 @@ static void begin(void)
 {
     process *self = &world.processes[running];
     leave(READY);
+    if (self->is_successor)
+        subject->open(&self->ctx, &self->qp, self->handle);
     subject->run(&self->ctx, &self->qp, self->handle);
     leave(DONE);
     abort();
@@ -180,6 +185,12 @@ int rackmem_nodes(const rackmem_context *ctx)
 {
     (void)ctx;
     return subject->processes;
+}
+
+uint64_t rackmem_losses(const rackmem_context *ctx)
+{
+    (void)ctx;
+    return (uint64_t)(subject->kills - world.kills_left);
 }
 
 void *rackmem_segment(const rackmem_context *ctx)
@@ -267,7 +278,8 @@ static uint64_t hash_world(void)
     for (int i = 0; i < subject->processes; i++) {
         process *p = &world.processes[i];
         uint64_t state = (uint64_t)p->status << 32 | (uint64_t)p->is_timed_out << 16 |
-                         (uint64_t)p->is_interrupted << 15 | (uint64_t)world.interrupts_left << 8 |
+                         (uint64_t)p->is_interrupted << 15 | (uint64_t)p->is_successor << 14 |
+                         (uint64_t)world.interrupts_left << 8 | (uint64_t)world.restarts_left << 4 |
                          (uint64_t)world.kills_left;
         hash = mix(hash, &state, sizeof state);
         if (p->status == DONE || p->status == DEAD)
@@ -308,17 +320,22 @@ static bool insert(uint64_t hash)
     return true;
 }
 
-/* The way here: hashes of the states, and how often time had passed. */
+/* The way here: hashes of the states, how often time had passed, and whether one process alone will
+ * ever do anything there. */
 static uint64_t trail[MOST_STEPS];
 static int times[MOST_STEPS];
+static bool is_alone[MOST_STEPS];
 
-/* Whether the way has come back to a state although all slept in between. Each of them has had its
- * look since, so it may go on like this for ever. */
+/* Whether the way has come back to a state although all slept in between, or by a process that is
+ * alone. Each of them has had its look since, so it may go on like this for ever. */
 static bool is_circle(uint64_t hash, int time)
 {
-    for (int i = depth - 1; i >= 0; i--)
+    bool by_one = true;
+    for (int i = depth - 1; i >= 0; i--) {
+        by_one &= is_alone[i];
         if (trail[i] == hash)
-            return times[i] < time;
+            return by_one || times[i] < time;
+    }
     return false;
 }
 
@@ -340,6 +357,21 @@ static void stuck(void)
     subject->stuck();
 }
 
+static void start(int who);
+
+/* Another process takes the place of a dead one. It has a segment of its own. */
+static void restart(int who)
+{
+    process *p = &world.processes[who];
+    memset(world.segments[who], 0, SEGMENT_BYTES);
+    memset(p->arena, 0, sizeof p->arena);
+    memset(p->handle, 0, sizeof p->handle);
+    memset(p->operands, 0, sizeof p->operands);
+    p->arena_used = 0;
+    p->is_successor = 1;
+    start(who);
+}
+
 static void search(int time);
 
 /* Goes on from here with one choice, and comes back. */
@@ -348,7 +380,10 @@ static void try(int choice, const struct world *here, int time)
     int who = choice % MOST_PROCESSES;
     CHECK(depth < MOST_STEPS);
     choices[depth++] = (unsigned char)choice;
-    if (choice >= 2 * MOST_PROCESSES) {
+    if (choice >= 3 * MOST_PROCESSES) {
+        world.restarts_left--;
+        restart(who);
+    } else if (choice >= 2 * MOST_PROCESSES) {
         world.processes[who].is_interrupted = 1;
         world.interrupts_left--;
         step(who);
@@ -365,9 +400,11 @@ static void try(int choice, const struct world *here, int time)
 
 static void search(int time)
 {
-    int able = 0, ended = 0;
+    int able = 0, ended = 0, waiting = 0;
     for (int i = 0; i < subject->processes; i++) {
+        process *p = &world.processes[i];
         able += can_step(i);
+        waiting += p->status == ASLEEP && p->has_timeout && !can_step(i);
         ended += world.processes[i].status >= DONE;
     }
     if (able == 0 && ended < subject->processes) {
@@ -383,6 +420,7 @@ static void search(int time)
     }
     trail[depth] = hash;
     times[depth] = time;
+    is_alone[depth] = able == 1 && waiting == 0;
     states++;
     if (subject->look)
         subject->look();
@@ -400,6 +438,8 @@ static void search(int time)
             try(MOST_PROCESSES + i, here, time);
         if (world.interrupts_left > 0 && world.processes[i].status == ASLEEP)
             try(2 * MOST_PROCESSES + i, here, time);
+        if (world.restarts_left > 0 && i != 0 && world.processes[i].status == DEAD)
+            try(3 * MOST_PROCESSES + i, here, time);
     }
     free(here);
 }
@@ -435,6 +475,7 @@ static void interleave(const interleaving *what)
     subject = what;
     memset(&world, 0, sizeof world);
     world.kills_left = what->kills;
+    world.restarts_left = what->restarts;
     world.interrupts_left = what->interrupts;
     free(seen);
     seen = NULL;

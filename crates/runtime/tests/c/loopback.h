@@ -216,6 +216,12 @@ int rackmem_nodes(const rackmem_context *ctx)
     return ctx->rack->nodes;
 }
 
+uint64_t rackmem_losses(const rackmem_context *c)
+{
+    (void)c;
+    return 0;
+}
+
 void *rackmem_segment(const rackmem_context *ctx)
 {
     return ctx->segment;

@@ -109,12 +109,15 @@ static void all_items_came(void)
                                RACKMEM_QUEUE_USED_) == 0);
 }
 
-/* Two put an item each, unless they die; the reader gives up what does not come. */
+/* Two put an item each, unless they die; the reader gives up what does not come. A process in the
+ * place of a dead one puts nothing. */
 static void put_or_skip(rackmem_context *ctx, QP *qp, void *handle)
 {
     rackmem_queue *q = handle;
     uint64_t item = (uint64_t)ctx->nid;
     (void)qp;
+    if (world.processes[ctx->nid].is_successor)
+        return;
     if (ctx->nid != 0) {
         int error = rackmem_queue_put(q, &item);
         CHECK(error == 0 || error == -112); /* EHOSTDOWN */
@@ -130,16 +133,21 @@ static void put_or_skip(rackmem_context *ctx, QP *qp, void *handle)
     }
 }
 
+static bool has_died(int nid)
+{
+    return world.processes[nid].status == DEAD || world.processes[nid].is_successor;
+}
+
 static void items_of_the_living_came(void)
 {
     for (int i = 1; i < 3 && world.processes[0].status == DONE; i++)
-        CHECK(world.processes[i].status == DEAD || world.notes[8 + i] == 1);
+        CHECK(has_died(i) || world.notes[8 + i] == 1);
 }
 
 /* The reader may wait for a producer that died before it had a place. */
 static void a_producer_died(void)
 {
-    CHECK(world.processes[1].status == DEAD || world.processes[2].status == DEAD);
+    CHECK(has_died(1) || has_died(2));
     CHECK(*rackmem_queue_word_((rackmem_queue *)(void *)world.processes[0].handle,
                                RACKMEM_QUEUE_TAIL_) == 1);
 }
@@ -269,6 +277,55 @@ static void nothing(void)
 {
 }
 
+enum { TAKEN_FROM = 30 };
+
+static void open_ring_of_four(rackmem_context *ctx, QP *qp, void *handle)
+{
+    int error = rackmem_mr_queue_open(handle, ctx, qp, rackmem_at(0, PLACE), 4, 1, OWN);
+    CHECK(error == 0 || error == -112); /* EHOSTDOWN */
+}
+
+/* The number of its item: that of a successor differs. */
+static uint64_t process_1(void)
+{
+    return 1 + (uint64_t)world.processes[1].is_successor;
+}
+
+static int have_all_put(void *arg)
+{
+    (void)arg;
+    return world.processes[0].status >= DONE && world.processes[1].status >= DONE;
+}
+
+/* 0 and 1 put an item each, and so does a process in place of 1; then 2 empties the queue. */
+static void put_then_empty(rackmem_context *ctx, QP *qp, void *handle)
+{
+    rackmem_mr_queue *q = handle;
+    uint64_t item = ctx->nid == 0 ? 1 : 1 << 8 | process_1();
+    int error;
+    (void)qp;
+    if (ctx->nid != 2) {
+        error = rackmem_mr_queue_put(q, &item);
+        CHECK(error == 0 || (error == -112 && world.processes[0].status == DEAD));
+        return;
+    }
+    CHECK(rackmem_sleep_until(ctx, have_all_put, NULL, -1, -1) == 0);
+    world.notes[TAKEN_FROM] = process_1();
+    while ((error = rackmem_mr_queue_try_get(q, &item)) == 0)
+        note_item(item);
+    CHECK(error == -11 || error == -112); /* EAGAIN: no more */
+}
+
+static void items_came(void)
+{
+    process *p = world.processes;
+    if (p[0].status == DEAD || p[2].status == DEAD)
+        return;
+    CHECK(world.notes[16 + 1] == 1);
+    CHECK(p[1].status == DEAD || world.notes[TAKEN_FROM] != process_1() ||
+          world.notes[16 + 4 + process_1()] == 1);
+}
+
 /* ---- Lock -------------------------------------------------------------------------------- */
 
 enum { INSIDE = 0, TURNS_DONE = 2, INTERRUPTED = 3 };
@@ -392,35 +449,39 @@ static void all_passed(void)
 }
 
 static const interleaving all[] = {
-    {"counter", 3, 0, 0, open_counters, add, NULL, all_episodes_fired, NULL, false, 1},
-    {"counter, one dies", 3, 1, 0, open_counters, add_or_die, NULL, episodes_fired_but_the_dead_ones,
+    {"counter", 3, 0, 0, 0, open_counters, add, NULL, all_episodes_fired, NULL, false, 1},
+    {"counter, one dies", 3, 1, 0, 0, open_counters, add_or_die, NULL, episodes_fired_but_the_dead_ones,
      NULL, false, 45},
-    {"queue", 3, 0, 0, open_queue, put_or_get, NULL, all_items_came, NULL, false, 4},
-    {"queue, one dies", 3, 1, 0, open_queue, put_or_skip, NULL, items_of_the_living_came,
+    {"queue", 3, 0, 0, 0, open_queue, put_or_get, NULL, all_items_came, NULL, false, 4},
+    {"queue, one dies", 3, 1, 0, 0, open_queue, put_or_skip, NULL, items_of_the_living_came,
      a_producer_died, false, 30},
-    {"mr-queue, two readers", 3, 0, 0, open_ring, put_two_get_one, is_of_one_kind, two_items_came,
-     NULL, false, 18},
-    {"mr-queue, two writers", 3, 0, 0, open_ring, put_one_get_two, is_of_one_kind, three_items_came,
-     NULL, true, 74},
-    {"mr-queue, one dies", 3, 1, 0, open_ring, pass_on_or_die, is_of_one_kind, nothing, item_was_lost,
-     false, 504},
-    {"lock, two", 2, 0, 0, open_lock, lock_twice, NULL, four_turns_done, NULL, false, 28},
-    {"lock, three", 3, 0, 0, open_lock, lock_once, NULL, three_turns_done, NULL, false, 24},
-    {"lock, one of two dies", 2, 1, 0, open_lock, lock_twice, NULL, the_living_had_their_turn, NULL,
+    {"queue, one dies and comes back", 3, 1, 1, 0, open_queue, put_or_skip, NULL,
+     items_of_the_living_came, a_producer_died, false, 34},
+    {"mr-queue, two readers", 3, 0, 0, 0, open_ring, put_two_get_one, is_of_one_kind, two_items_came,
+     NULL, false, 20},
+    {"mr-queue, two writers", 3, 0, 0, 0, open_ring, put_one_get_two, is_of_one_kind, three_items_came,
+     NULL, true, 63},
+    {"mr-queue, one dies", 3, 1, 0, 0, open_ring, pass_on_or_die, is_of_one_kind, nothing, item_was_lost,
+     false, 490},
+    {"mr-queue, one dies and comes back", 3, 1, 1, 0, open_ring_of_four, put_then_empty, NULL,
+     items_came, NULL, false, 105},
+    {"lock, two", 2, 0, 0, 0, open_lock, lock_twice, NULL, four_turns_done, NULL, false, 28},
+    {"lock, three", 3, 0, 0, 0, open_lock, lock_once, NULL, three_turns_done, NULL, false, 24},
+    {"lock, one of two dies", 2, 1, 0, 0, open_lock, lock_twice, NULL, the_living_had_their_turn, NULL,
      false, 463},
-    {"lock, one of three dies", 3, 1, 0, open_lock, lock_once, NULL, the_living_had_their_turn, NULL,
+    {"lock, one of three dies", 3, 1, 0, 0, open_lock, lock_once, NULL, the_living_had_their_turn, NULL,
      false, 694},
-    {"lock, two, interrupted", 2, 0, 2, open_lock, lock_twice, NULL, four_turns_done, NULL, false,
+    {"lock, two, interrupted", 2, 0, 0, 2, open_lock, lock_twice, NULL, four_turns_done, NULL, false,
      154},
-    {"lock, three, interrupted", 3, 0, 2, open_lock, lock_once, NULL, three_turns_done, NULL, false,
+    {"lock, three, interrupted", 3, 0, 0, 2, open_lock, lock_once, NULL, three_turns_done, NULL, false,
      108},
-    {"lock, one of two dies, interrupted", 2, 1, 1, open_lock, lock_twice, NULL,
+    {"lock, one of two dies, interrupted", 2, 1, 0, 1, open_lock, lock_twice, NULL,
      the_living_had_their_turn, NULL, false, 1589},
-    {"lock, one of three dies, interrupted", 3, 1, 1, open_lock, lock_once, NULL,
+    {"lock, one of three dies, interrupted", 3, 1, 0, 1, open_lock, lock_once, NULL,
      the_living_had_their_turn, NULL, false, 2353},
-    {"barrier, two", 2, 0, 0, open_barrier, barrier_twice, NULL, all_passed, NULL, false, 1},
-    {"barrier, three", 3, 0, 0, open_barrier, barrier_twice, NULL, all_passed, NULL, false, 1},
-    {"barrier, one dies", 3, 1, 0, open_barrier, barrier_or_die, NULL, nothing, NULL, false, 79},
+    {"barrier, two", 2, 0, 0, 0, open_barrier, barrier_twice, NULL, all_passed, NULL, false, 1},
+    {"barrier, three", 3, 0, 0, 0, open_barrier, barrier_twice, NULL, all_passed, NULL, false, 1},
+    {"barrier, one dies", 3, 1, 0, 0, open_barrier, barrier_or_die, NULL, nothing, NULL, false, 79},
 };
 
 /* SEED [short]: those that take long may be left out. */

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-const HEADERS: [(&str, &str); 25] = [
+const HEADERS: [(&str, &str); 28] = [
     ("pair.h", include_str!("../../../../../include/pair.h")),
     ("card.h", include_str!("../../../../../include/card.h")),
     ("rackmem.h", include_str!("../../../../../include/rackmem.h")),
@@ -17,9 +17,12 @@ const HEADERS: [(&str, &str); 25] = [
     ("rackmem/copy.h", include_str!("../../../../../include/rackmem/copy.h")),
     ("rackmem/counter.h", include_str!("../../../../../include/rackmem/counter.h")),
     ("rackmem/counter_barrier.h", include_str!("../../../../../include/rackmem/counter_barrier.h")),
+    ("rackmem/direct.h", include_str!("../../../../../include/rackmem/direct.h")),
     ("rackmem/lock.h", include_str!("../../../../../include/rackmem/lock.h")),
     ("rackmem/lock_table.h", include_str!("../../../../../include/rackmem/lock_table.h")),
     ("rackmem/messaging.h", include_str!("../../../../../include/rackmem/messaging.h")),
+    ("rackmem/messaging_ring.h", include_str!("../../../../../include/rackmem/messaging_ring.h")),
+    ("rackmem/messaging_send.h", include_str!("../../../../../include/rackmem/messaging_send.h")),
     ("rackmem/mr_queue.h", include_str!("../../../../../include/rackmem/mr_queue.h")),
     ("rackmem/queue.h", include_str!("../../../../../include/rackmem/queue.h")),
     ("rackmem/region.h", include_str!("../../../../../include/rackmem/region.h")),

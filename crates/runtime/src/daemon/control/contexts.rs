@@ -286,6 +286,9 @@ impl Control {
         let ctx_id = member.ctx_id;
         for segment in self.present_segments(ctx_id).chain([&member.segment]) {
             segment.release_locks(|owner| owner == member.owner);
+            if !closed {
+                segment.note_loss();
+            }
         }
         // A context made again under the same number is none of its business.
         let context = self.contexts.get_mut(&ctx_id);

@@ -191,6 +191,9 @@ impl Control {
                     let _ = self.worker.call(Command::SetSegment { nid, ctx_id, segment });
                 }
                 self.end_guests(Some(nid), Some(ctx_id));
+                if let Some(context) = self.contexts.get(&ctx_id).filter(|_| lost) {
+                    context.segment.note_loss();
+                }
                 self.shake_members(ctx_id);
                 true
             }
@@ -238,6 +241,9 @@ impl Control {
                     segment.retire(State::Lost);
                 }
                 context.segment = PeerSegment::Lost;
+                if let Some(own) = self.contexts.get(ctx_id) {
+                    own.segment.note_loss();
+                }
                 let (ctx_id, segment) = (*ctx_id, Err(Status::NodeLost));
                 let _ = self.worker.call(Command::SetSegment { nid, ctx_id, segment });
             }
