@@ -287,6 +287,56 @@ fn machines_that_cannot_execute_programs_are_refused() {
     }
 }
 
+/// Settings of workloads and of other network interfaces, which change nothing in a program.
+#[test]
+fn settings_that_no_program_reads_are_refused() {
+    let refused = |reader, machine: &str, path: &str, value: &str| {
+        load_for(reader, machine, &[Override::new(path, value)])
+            .err()
+            .map(|error| error.to_string())
+    };
+    let chips =
+        ["sonuma", "cache-integrated", "pcie-ntb", "tsm-sim", "deoi-cores", "thunder-cores"];
+    for machine in chips {
+        for (path, value) in [
+            ("ni.rrpp_request_cycles", "9"),
+            ("ni.rrpp_reply_cycles", "9"),
+            ("ni.rrpp_transactions", "9"),
+            ("network.remote", "nodes"),
+        ] {
+            let error = refused(Use::Program, machine, path, value).expect(path);
+            let because = "nothing reads it: it needs ni.placement = \"edge\" or";
+            assert!(error.contains(path) && error.contains(because), "{machine}: {error}");
+            let has_hint = error.contains("; did you mean ");
+            assert!(has_hint || machine != "sonuma", "{machine}: {error}");
+        }
+    }
+    for machine in ["sonuma", "manycore-ni", "cache-integrated", "pcie-ntb"] {
+        for reader in [Use::Program, Use::Traffic] {
+            let error = refused(reader, machine, "run.watchdog_cycles", "9").expect(machine);
+            assert!(error.contains("workload.kind = \"sync-read\""), "{error}");
+        }
+    }
+    for machine in ["sonuma", "cache-integrated"] {
+        assert!(refused(Use::Program, machine, "ni.completion", "acknowledged").is_some());
+    }
+    for (path, value) in [("network.hops", "3"), ("network.hop_latency_ns", "99")] {
+        assert!(refused(Use::Program, "cache-integrated", path, value).is_some());
+        assert_eq!(refused(Use::Program, "sonuma", path, value), None);
+    }
+    for (path, value) in [
+        ("ni.rrpp_request_cycles", "9"),
+        ("network.remote", "nodes"),
+        ("ni.completion", "acknowledged"),
+        ("network.hops", "3"),
+    ] {
+        assert_eq!(refused(Use::Program, "manycore-ni", path, value), None, "{path}");
+    }
+    assert_eq!(refused(Use::Program, "pcie-ntb", "ni.completion", "acknowledged"), None);
+    assert_eq!(refused(Use::Workload, "manycore-ni", "run.watchdog_cycles", "9"), None);
+    assert_eq!(refused(Use::Workload, "rack-torus", "run.watchdog_cycles", "9000"), None);
+}
+
 #[test]
 fn a_packet_has_as_many_virtual_channels_with_every_routing() {
     for routing in ["xy", "yx", "o1turn", "cdr", "cdr-directory"] {
