@@ -337,6 +337,34 @@ fn settings_that_no_program_reads_are_refused() {
     assert_eq!(refused(Use::Workload, "rack-torus", "run.watchdog_cycles", "9000"), None);
 }
 
+/// The error names what the user has set, and not a key of the machine's file or a default value that it contradicts.
+#[test]
+fn errors_blame_what_was_set() {
+    let error = |machine: &str, settings: &[&str]| {
+        let settings: Vec<_> = settings.iter().map(|one| one.parse().unwrap()).collect();
+        load(machine, &settings).expect_err(machine)
+    };
+    for (machine, settings, blamed, part) in [
+        ("sonuma", &["llc.banks=3"][..], "llc.banks", "does not fit: llc.ways is 16"),
+        ("manycore-ni", &["run.min_windows=1000"], "run.min_windows", "run.max_windows is"),
+        (
+            "manycore-ni",
+            &["workload.rate=600", "clock_ghz=0.5"],
+            "clock_ghz",
+            "workload.rate is 600",
+        ),
+        ("manycore-ni", &["ni.placement=window"], "ni.placement", "needs noc.topology"),
+        ("sonuma", &["dram.tck_ps=999999"], "dram.tck_ps", "does not fit: dram."),
+        ("sonuma", &["dram.tck_ps=999999", "seed=3"], "dram.tck_ps", "does not fit: dram."),
+        // Of two mistakes each is one alone.
+        ("sonuma", &["llc.banks=3", "dram.tck_ps=999999"], "llc.banks", "llc.ways is 16"),
+    ] {
+        let error = error(machine, settings);
+        assert_eq!((&*error.key, &error.origin), (blamed, &Origin::Override), "{error}");
+        assert!(error.problem.contains(part), "{error}");
+    }
+}
+
 #[test]
 fn a_packet_has_as_many_virtual_channels_with_every_routing() {
     for routing in ["xy", "yx", "o1turn", "cdr", "cdr-directory"] {
