@@ -182,7 +182,8 @@ class Sweep:
 
     def _take(self, point: Point) -> bool:
         """Takes the result of an earlier run; whether there is one."""
-        text = stored(_rackmem.take, self.folder, point.key)
+        job = self._job(point, None)
+        text = stored(_rackmem.take, self.folder, job.machine, job.program, job.arguments, job.nodes)
         if text is not None:
             point.result = to_result(text, str(self.folder / f"{point.key}.json"))
         return text is not None

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM, for commands that have something to clean up.
+//! Ctrl-C, SIGTERM and SIGHUP, for commands that have something to clean up.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rackmem_fabric::socket::timespec;
 use rustix::event::{PollFd, PollFlags, poll};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::failure::{Failure, Result};
 
@@ -18,6 +18,15 @@ use crate::failure::{Failure, Result};
 pub fn outlive_file_limits() {
     // SAFETY: no handler is set.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: a null action changes nothing, and the old one has room.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut now) == 0
+            && now.sa_sigaction == libc::SIG_IGN
+    }
 }
 
 /// Catches the signals that ask to end. Ctrl-C after one of them ends the process at once: then
@@ -36,15 +45,30 @@ impl Interrupt {
     /// # Errors
     /// The kernel refuses.
     pub fn catch() -> Result<Interrupt> {
-        Interrupt::register().map_err(|error| Failure::io("cannot catch signals", error))
+        Interrupt::catch_all(&[SIGINT, SIGTERM])
     }
 
-    fn register() -> io::Result<Interrupt> {
+    /// Catches the end of the terminal, too, unless that is ignored, as under `nohup`.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn catch_with_hangup() -> Result<Interrupt> {
+        match is_ignored(SIGHUP) {
+            true => Interrupt::catch(),
+            false => Interrupt::catch_all(&[SIGINT, SIGTERM, SIGHUP]),
+        }
+    }
+
+    fn catch_all(signals: &[i32]) -> Result<Interrupt> {
+        Interrupt::register(signals).map_err(|error| Failure::io("cannot catch signals", error))
+    }
+
+    fn register(signals: &[i32]) -> io::Result<Interrupt> {
         let (readable, written) = UnixStream::pair()?;
         let signal = Arc::new(AtomicUsize::new(0));
         let asked_before = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register_conditional_default(SIGINT, asked_before.clone())?;
-        for number in [SIGINT, SIGTERM] {
+        for &number in signals {
             signal_hook::flag::register(number, asked_before.clone())?;
             signal_hook::flag::register_usize(number, signal.clone(), number as usize)?;
             signal_hook::low_level::pipe::register(number, written.try_clone()?)?;

@@ -4,6 +4,9 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 fn dram(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
@@ -40,6 +43,30 @@ fn a_trace_has_a_latency_for_each_request() {
     assert_eq!(report["timing_nck"]["trcd"], 11);
     assert_eq!(report["dram"]["scheduler"], "bank-queues");
     assert_eq!(report["traffic"]["trace"], trace.as_str());
+}
+
+#[test]
+fn latencies_are_written_whole_or_not_at_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let csv = dir.path().join("latencies.csv");
+    fs::write(&csv, "of an earlier run").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
+    command.args(["dram", "--requests", "1000000000", "--latencies"]).arg(&csv);
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(fs::read(&csv).unwrap(), b"of an earlier run");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    // A trace that cannot be read is such an end, too, and one stays as it is.
+    let bad = trace(dir.path(), "0x0 READ 0\n0x40 RAED 100\n");
+    let done = dram(&[&bad, "--latencies", csv.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.code() == Some(1) && said.contains("trace:2"), "{said}");
+    assert_eq!(fs::read(&csv).unwrap(), b"of an earlier run");
+    let done = dram(&[&bad, "--latencies", &bad]);
+    assert_eq!(done.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("is the trace; name another file"));
 }
 
 #[test]

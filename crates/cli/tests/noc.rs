@@ -112,6 +112,7 @@ fn what_is_not_possible_is_said_with_status_2() {
         (&["--again", "run.json", "--rate", "0.3"], "cannot be used with"),
         (&["--again", "run.json", "--no-self"], "cannot be used with"),
         (&["--again", "run.json", "--traffic-matrix", "m"], "cannot be used with"),
+        (&["--topology", "mesh:1x1", "--no-self"], "(--no-self), and `mesh:1x1` has one"),
     ] {
         let output = noc(arguments);
         let error = String::from_utf8_lossy(&output.stderr);

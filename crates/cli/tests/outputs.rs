@@ -1,4 +1,4 @@
-//! Programs print with `--json` exactly the members that the schema of statistics has.
+//! Programs print with `--json` exactly the members that the schema of statistics has, and reports have its fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -94,5 +94,59 @@ fn programs_print_what_the_schema_says() {
         let members = schema().output_of(program).expect("a program of the schema");
         let known: BTreeSet<String> = members.iter().map(|member| member.path.clone()).collect();
         assert_eq!(found, known, "{program}");
+    }
+}
+
+/// Runs that together have all members of reports, and the file that each writes.
+const REPORTS: [&[&str]; 9] = [
+    &["exec", "sonuma", "-n", "2", "--env", "A=b", "HELLO", "-v"],
+    &["exec", "sonuma", "--env", "A=b", "HELLO", "-v", ":", "--begin", "10us", "HELLO"],
+    &["exec", "sonuma", "--max-cycles", "100", "HELLO"],
+    &["exec", "sonuma", "--fast-forward", "500", "--measure", "100", "HELLO"],
+    &["exec", "sonuma", "--sample", "500", "HELLO"],
+    &["exec", "sonuma", "--restore", "checkpoint"],
+    &["exec", "--functional", "HELLO"],
+    &["run", "manycore-ni", "--set", "run.window_cycles=2000", "--set", "run.max_windows=2"],
+    &["run", "rack-torus", "--set", "run.window_cycles=2000", "--set", "run.max_windows=2"],
+];
+
+#[test]
+fn reports_have_what_the_schema_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let hello = format!("{}/../../programs/prebuilt/hello.rv64", env!("CARGO_MANIFEST_DIR"));
+    let rackmem = |args: &[&str]| {
+        let words = args.iter().map(|&word| if word == "HELLO" { hello.as_str() } else { word });
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
+        command.arg("sim").args(words).current_dir(dir.path()).output().unwrap()
+    };
+    let taken = ["exec", "sonuma", "--fast-forward", "500", "--checkpoint", "checkpoint", "HELLO"];
+    assert!(rackmem(&taken).status.success());
+    let fields: Vec<&str> = schema().fields().map(|field| field.path.as_str()).collect();
+    for args in REPORTS {
+        let (option, name) = match args[0] {
+            "exec" => ("--report", "report.json"),
+            _ => ("--out", "run"),
+        };
+        let done = rackmem(&[&args[..1], &[option, name], &args[1..]].concat());
+        let file = if name == "run" { "run/report.json" } else { name };
+        let text = std::fs::read_to_string(dir.path().join(file));
+        let text = text.unwrap_or_else(|_| panic!("{args:?}: {done:?}"));
+        let mut report: Value = serde_json::from_str(&text).unwrap();
+        for path in report["stats"].take().as_object().into_iter().flatten().map(|(path, _)| path) {
+            assert!(schema().has(path), "{args:?}: {path} is in no list of statistics");
+        }
+        report.as_object_mut().unwrap().remove("stats");
+        let mut found = BTreeSet::new();
+        add_paths(&report, "", &mut found);
+        let is_listed = |path: &str| {
+            // Pairs of numbers count as one, members may be null, and files of a program have names of their own.
+            let pair = path.strip_suffix("[]").unwrap_or(path);
+            fields.contains(&path)
+                || fields.contains(&pair)
+                || path.starts_with("inputs.")
+                || fields.iter().any(|known| known.starts_with(&format!("{path}.")))
+        };
+        let missing: Vec<&String> = found.iter().filter(|path| !is_listed(path)).collect();
+        assert!(missing.is_empty(), "{args:?}: {missing:?} are in no list of fields");
     }
 }

@@ -4,6 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -169,6 +170,40 @@ fn programs_are_run_again_when_their_files_have_changed() {
     assert!(run().contains("0 runs made, 2 were there"));
     fs::write(host.racks().join("graph.txt"), format!("{graph}2 1\n")).unwrap();
     assert!(run().contains("1 run made, 1 were there"));
+}
+
+/// A file is named by what decides the result, and a copy or an edit may be of something else.
+#[test]
+fn a_file_with_the_report_of_another_run_is_replaced() {
+    let (host, file, folder) = study(STUDY);
+    let sweep = || host.run(&["sweep", &file, "--csv"]);
+    let first = sweep();
+    let files = contents(&folder);
+    let (one, other) = (files.keys().next().unwrap(), files.keys().next_back().unwrap());
+    fs::copy(one, other).unwrap();
+    let second = sweep();
+    assert!(second.err.contains("1 run made, 3 were there"), "{}", second.err);
+    assert_eq!((first.out, files), (second.out, contents(&folder)));
+}
+
+#[test]
+fn a_folder_that_has_all_runs_need_not_be_writable() {
+    let (host, file, folder) = study(&STUDY.replace("[2, 4]", "[2, 1000]"));
+    let first = host.run(&["sweep", &file, "--csv"]);
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
+    // Root may write anywhere, unless it gives up that capability.
+    let words: &[&str] = match rustix::process::geteuid().is_root() {
+        true => &["setpriv", "--bounding-set=-dac_override"],
+        false => &["env"],
+    };
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).args([env!("CARGO_BIN_EXE_rackmem"), "sweep", &file, "--csv"]);
+    host.environment(&mut command);
+    let again = command.output().unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let said = String::from_utf8(again.stderr).unwrap();
+    assert!(said.contains("0 runs made, 2 were there"), "{said}");
+    assert_eq!((again.status.code(), again.stdout), (Some(1), first.out.into_bytes()), "{said}");
 }
 
 #[test]

@@ -56,5 +56,5 @@ pub fn both(machine: &Machine) -> PyResult<(String, String)> {
 pub fn statistics() -> Vec<(String, String, String)> {
     let schema = schema();
     let row = |one: &Statistic| (one.path.clone(), one.unit.clone(), one.meaning.clone());
-    schema.statistics().chain(&schema.field).map(row).collect()
+    schema.statistics().chain(schema.fields()).map(row).collect()
 }

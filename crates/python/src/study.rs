@@ -50,9 +50,18 @@ pub fn make(
     nodes: u16,
     told: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let program = program.map(|bytes| Program { argv: arguments, binary: bytes.into() });
-    let run = Run::new(of_text(machine)?, program, nodes);
+    let run = to_run(machine, program, arguments, nodes)?;
     watched(py, told.as_ref(), |progress| run.make(Some(progress)))?.map_err(refused)
+}
+
+fn to_run(
+    machine: &str,
+    program: Option<&[u8]>,
+    arguments: Vec<String>,
+    nodes: u16,
+) -> PyResult<Run> {
+    let program = program.map(|bytes| Program { argv: arguments, binary: bytes.into() });
+    Ok(Run::new(of_text(machine)?, program, nodes))
 }
 
 /// The exception for a run without a report.
@@ -63,10 +72,17 @@ pub fn refused(unmade: Unmade) -> PyErr {
     }
 }
 
-/// The report of an earlier run, if there is one.
+/// The report of a run that was made earlier, if there is one.
 #[pyfunction]
-pub fn take(folder: PathBuf, key: &str) -> PyResult<Option<String>> {
-    Folder::new(folder).take(key).map_err(PyOSError::new_err)
+pub fn take(
+    folder: PathBuf,
+    machine: &str,
+    program: Option<&[u8]>,
+    arguments: Vec<String>,
+    nodes: u16,
+) -> PyResult<Option<String>> {
+    let run = to_run(machine, program, arguments, nodes)?;
+    Folder::new(folder).take(&run).map_err(PyOSError::new_err)
 }
 
 /// Stores a report, whole or not at all.

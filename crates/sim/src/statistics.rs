@@ -84,6 +84,8 @@ pub struct Schema {
     pub part: Vec<Part>,
     /// Its other members.
     pub field: Vec<Statistic>,
+    /// Members that reports of executed programs have besides these.
+    pub execution: Vec<Statistic>,
     /// Outputs of programs.
     pub program: Vec<Program>,
 }
@@ -91,7 +93,7 @@ pub struct Schema {
 /// The schema of this version of the model.
 pub fn schema() -> &'static Schema {
     static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
-        let none = Schema { part: vec![], field: vec![], program: vec![] };
+        let none = Schema { part: vec![], field: vec![], execution: vec![], program: vec![] };
         toml::from_str(include_str!("statistics.toml")).unwrap_or(none)
     });
     &SCHEMA
@@ -103,7 +105,12 @@ impl Schema {
         self.part.iter().flat_map(|part| &part.statistic)
     }
 
-    /// Those that reports of a machine can have.
+    /// Other members of reports, of workloads and of executed programs.
+    pub fn fields(&self) -> impl Iterator<Item = &Statistic> {
+        self.field.iter().chain(&self.execution)
+    }
+
+    /// Statistics that reports of a machine can have.
     pub fn statistics_of(&self, machine: &Machine) -> impl Iterator<Item = &Statistic> {
         let simulated = Simulated::of(machine);
         let has = move |part: &&Part| part.of.iter().any(|one| simulated.contains(one));
@@ -159,8 +166,13 @@ mod tests {
         paths.sort_unstable();
         paths.dedup();
         assert_eq!(paths.len(), all);
+        let mut fields: Vec<&str> = schema.fields().map(|one| one.path.as_str()).collect();
+        let all = fields.len();
+        fields.sort_unstable();
+        fields.dedup();
+        assert_eq!(fields.len(), all);
         let outputs = schema.program.iter().flat_map(|program| &program.member);
-        for one in schema.statistics().chain(&schema.field).chain(outputs) {
+        for one in schema.statistics().chain(schema.fields()).chain(outputs) {
             assert!(!one.unit.is_empty() && one.meaning.len() > 7, "{}", one.path);
         }
     }

@@ -1,7 +1,8 @@
 //! `rackmem dram`: the memory of the model, alone, under a trace or generated traffic.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::fs::{File, Metadata};
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, value_parser};
@@ -11,8 +12,10 @@ use rackmem_sim::machine::{self, DEVICES, Machine, MachineError, Override};
 use rackmem_sim::run::memory::{self, Access, Generator, Latency, Outcome, Pattern, Report, Trace};
 use serde::Serialize;
 
+use super::sim::output::{self, Place};
 use crate::console::{self, Align, Table};
 use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
 use crate::size;
 
 /// First text of `rackmem help dram`.
@@ -139,17 +142,43 @@ pub fn run(args: &DramArgs) -> Result<()> {
     console::print(&render(args, &machine, &report))
 }
 
+/// Writes the latencies, too: whole, or not at all if the run fails or is interrupted.
 fn with_latencies(args: &DramArgs, machine: &Machine, path: &Path) -> Result<Report> {
-    let failed = |error: io::Error| Failure::io(path.display(), error);
-    let mut file = BufWriter::new(File::create(path).map_err(failed)?);
-    writeln!(file, "index,arrival,address,kind,latency").map_err(failed)?;
-    let report = simulate(args, machine, |outcome| {
-        let Outcome { index, arrival, address, latency, .. } = *outcome;
-        let kind = if outcome.kind == Kind::Read { "READ" } else { "WRITE" };
-        writeln!(file, "{index},{arrival},{address:#x},{kind},{latency}").map_err(failed)
-    })?;
-    file.flush().map_err(failed)?;
-    Ok(report)
+    let place = Place::find(path)?;
+    let is_trace = |trace: &Path| is_same(trace, path);
+    if args.trace.as_deref().is_some_and(is_trace) {
+        let why = format!("--latencies: {} is the trace; name another file", path.display());
+        return Err(Failure::usage(why));
+    }
+    // Standard input may not come: then the default ends the wait.
+    let is_stdin = args.trace.as_deref().is_some_and(|trace| trace.as_os_str() == "-");
+    let interrupt = if is_stdin { None } else { Some(Interrupt::catch()?) };
+    let mut done = None;
+    let written = place.write_by(|file| {
+        writeln!(file, "index,arrival,address,kind,latency")?;
+        let report = simulate(args, machine, |outcome| {
+            interrupt.as_ref().map_or(Ok(()), Interrupt::check)?;
+            let Outcome { index, arrival, address, latency, .. } = *outcome;
+            let kind = if outcome.kind == Kind::Read { "READ" } else { "WRITE" };
+            writeln!(file, "{index},{arrival},{address:#x},{kind},{latency}")
+                .map_err(|error| output::cannot_write(path, error))
+        });
+        let is_whole = report.is_ok();
+        done = Some(report);
+        if is_whole { Ok(()) } else { Err(io::Error::other("the run failed")) }
+    });
+    match done {
+        Some(Err(failure)) => Err(failure),
+        Some(Ok(report)) => written.map(|()| report),
+        None => Err(written.err().unwrap_or_else(|| Failure::new("no run was made"))),
+    }
+}
+
+/// Whether two names are of one file that is there.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let [one, other] = [one, other].map(|path| path.metadata().ok().filter(Metadata::is_file));
+    let id = |found: Metadata| (found.dev(), found.ino());
+    one.map(id).zip(other.map(id)).is_some_and(|(one, other)| one == other)
 }
 
 fn simulate(

@@ -56,8 +56,11 @@ fn machines() -> Result<()> {
 
 fn simulate(args: &RunArgs) -> Result<()> {
     let machine = load(&args.machine, Use::Workload)?;
-    let trace = args.trace.trace.as_deref().map(output::Place::find).transpose()?;
     args.out.iter().try_for_each(|dir| output::make(dir))?;
+    let trace = args.trace.trace.as_deref().map(output::Place::find).transpose()?;
+    if let (Some(dir), Some(trace)) = (&args.out, &trace) {
+        output::check_beside(dir, "--trace", trace)?;
+    }
     let mut report = watched(&machine, &args.trace)?;
     // A trace that cannot be written takes nothing of the report away.
     let messages = std::mem::take(&mut report.trace);

@@ -2,8 +2,10 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::{compiled, has_compiler, prebuilt, rackmem, text, write};
@@ -97,6 +99,80 @@ fn a_renamed_file_that_is_open_is_in_no_checkpoint() {
     let refused = rig.run(&[&part[..], &["linking.rv64"]].concat(), 125);
     assert!(refused.contains("before: is open and has another name now"), "{refused}");
     assert!(!rig.0.path().join("run/here").exists());
+}
+
+#[test]
+fn two_files_of_a_run_have_two_names() {
+    let dir = TempDir::new().unwrap();
+    let hello = prebuilt().join("hello.rv64");
+    let exec = ["sim", "exec", "sonuma", "--report", "same", "--trace", "./same"];
+    let done = rackmem(dir.path(), &[&exec[..], &[hello.to_str().unwrap()]].concat());
+    let said = text(&done.stderr);
+    assert_eq!((done.status.code(), done.stdout.len()), (Some(2), 0), "{said}");
+    assert!(said.contains("--report and --trace name one file, ./same; name two"), "{said}");
+    let run = ["sim", "run", "manycore-ni", "--out", "runs", "--trace", "runs/report.json"];
+    let said = text(&rackmem(dir.path(), &run).stderr);
+    assert!(said.contains("--out and --trace name one file"), "{said}");
+    // Devices take all that is written.
+    let exec = ["sim", "exec", "sonuma", "--report", "/dev/null", "--trace", "/dev/null"];
+    let done = rackmem(dir.path(), &[&exec[..], &[hello.to_str().unwrap()]].concat());
+    assert!(done.status.success(), "{done:?}");
+}
+
+#[test]
+fn a_second_run_leaves_no_pipelines_of_the_first() {
+    let dir = TempDir::new().unwrap();
+    let hello = prebuilt().join("hello.rv64");
+    let hello = hello.to_str().unwrap();
+    let names = || {
+        let entries = fs::read_dir(dir.path().join("view")).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let run = |nodes| {
+        let exec = ["sim", "exec", "sonuma", "--pipeline", "view", "-n", nodes, hello];
+        assert!(rackmem(dir.path(), &exec).status.success());
+    };
+    run("2");
+    assert_eq!(names(), ["node0-core0.log", "node1-core0.log"]);
+    write(&dir, "view/node-notes.log", b"mine");
+    run("1");
+    assert_eq!(names(), ["node-notes.log", "node0-core0.log"]);
+}
+
+/// As when the terminal is closed: what was counted is in the report all the same. `nohup` has no such end.
+#[test]
+fn the_end_of_the_terminal_ends_a_run_with_its_report() {
+    let dir = TempDir::new().unwrap();
+    let many = prebuilt().join("many_reads.rv64");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
+    command
+        .current_dir(dir.path())
+        .args(["sim", "exec", "sonuma", "-n", "2", "--report", "report"]);
+    command.arg(many).args(["--reads", "100000000"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    // The first bit of the masks is SIGHUP.
+    let has = |mask: &str| {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix(mask)).unwrap();
+        mask.trim().ends_with(['1', '3', '5', '7', '9', 'b', 'd', 'f'])
+    };
+    while !has("SigCgt:") && !has("SigIgn:") {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // These tests may be run under nohup themselves.
+    if has("SigIgn:") {
+        child.kill().unwrap();
+        child.wait().unwrap();
+        return;
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(129));
+    let report = fs::read_to_string(dir.path().join("report")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert!(report["cut_short"].is_string() && report["cycles"].as_u64() > Some(0), "{report}");
 }
 
 #[test]

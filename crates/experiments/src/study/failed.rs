@@ -4,6 +4,7 @@
 //! was asked for and not by the version of the model, so the same run has the same file as long as it fails. A run that
 //! is made later has a report with the same settings, which counts.
 
+use std::fs;
 use std::path::PathBuf;
 
 use rackmem_sim::machine::{self, Override};
@@ -32,7 +33,8 @@ pub struct Failed<'a> {
 }
 
 impl Folder {
-    /// Stores that a run failed, whole or not at all. Returns the file.
+    /// Stores that a run failed, whole or not at all. Returns the file. One that says the same stays as it is, as the
+    /// folder may be one that can only be read.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -46,10 +48,14 @@ impl Folder {
             content["arguments"] = json!(arguments);
             content["nodes"] = json!(nodes);
         }
-        self.prepare()?;
         let name = fingerprint(decides.to_string().as_bytes()).replace(':', "-");
         let file = self.file_of_kind(&name, EXTENSION);
-        whole_file::write(&file, format!("{content:#}\n").as_bytes())
+        let text = format!("{content:#}\n");
+        if fs::read(&file).is_ok_and(|there| there == text.as_bytes()) {
+            return Ok(file);
+        }
+        self.prepare()?;
+        whole_file::write(&file, text.as_bytes())
             .map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
         Ok(file)
     }

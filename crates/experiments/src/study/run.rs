@@ -7,9 +7,10 @@ use std::sync::Arc;
 use rackmem_sim::exec::report::Report;
 use rackmem_sim::exec::{self, ExecError, Job, Outcome};
 use rackmem_sim::machine::{self, Machine};
-use rackmem_sim::recipe::{MODEL, fingerprint};
+use rackmem_sim::recipe::{MODEL, Recipe, fingerprint};
 use rackmem_sim::run::{self as model, Progress, RunError};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 /// A program and its arguments.
 #[derive(Clone, Debug)]
@@ -54,7 +55,7 @@ impl Run {
     pub fn new(mut machine: Machine, program: Option<Program>, nodes: u16) -> Run {
         machine.run.threads = 1;
         let program_key = program.as_ref().map(|one| (&one.argv, fingerprint(&one.binary), nodes));
-        let decides = serde_json::json!([MODEL, machine::resolved(&machine), program_key]);
+        let decides = json!([MODEL, machine::resolved(&machine), program_key]);
         let key = fingerprint(decides.to_string().as_bytes()).replace(':', "-");
         Run { machine, program, nodes, key }
     }
@@ -68,6 +69,29 @@ impl Run {
             None => self.make_workload(progress),
             Some(program) => self.execute(program, progress),
         }
+    }
+
+    /// Whether a report is the one that this run would give, as far as it says what was run.
+    pub fn has_report(&self, report: &Value) -> bool {
+        if report["recipe"] != json!(Recipe::of(&self.machine)) {
+            return false;
+        }
+        let Some(Program { argv, binary }) = &self.program else {
+            return report.get("program").is_none();
+        };
+        let [name, arguments @ ..] = &argv[..] else { return false };
+        let is = |member: &str, value: Value| report[member] == value;
+        is("program", json!(name))
+            && is("program_hash", json!(fingerprint(binary)))
+            && is("arguments", json!(arguments))
+            && is("environment", json!([]))
+            && is("max_cycles", Value::Null)
+            && is("cut_short", Value::Null)
+            && is("exit_status", json!(0))
+            && report["nodes"]
+                .as_array()
+                .is_some_and(|nodes| nodes.len() == usize::from(self.nodes))
+            && ["programs", "part", "restored"].iter().all(|other| report.get(other).is_none())
     }
 
     fn make_workload(&self, progress: Option<&Progress<'_>>) -> Result<String, Unmade> {

@@ -39,7 +39,9 @@ counts! {
     rrpp_accesses => "rrpp.accesses",
     /// Hops from RRPP to home, summed.
     rrpp_hops => "rrpp.hops",
-    /// RRPP accesses for which memory was read.
+    /// RRPP accesses that homes have begun to serve.
+    rrpp_served => "rrpp.served",
+    /// Those of them for which memory was read.
     rrpp_from_memory => "rrpp.from_memory",
     /// Entries that directories took back.
     recalls => "home.recalls",

@@ -51,6 +51,8 @@ pub struct Home {
     refreshed: Vec<Line>,
     /// A request is in the bank just now, so that a write for it is part of the same access.
     in_access: bool,
+    /// It serves a request of an RRPP just now, which may make it read memory.
+    is_remote: bool,
 }
 
 impl Home {
@@ -81,6 +83,7 @@ impl Home {
             late_changes: Vec::new(),
             refreshed: Vec::new(),
             in_access: false,
+            is_remote: false,
         }
     }
 
@@ -268,8 +271,10 @@ impl Home {
             self.count_through(line, llc.is_some(), wires);
         }
         self.in_access = true;
+        self.is_remote = matches!(wires.layout.part_of(from), Part::Rrpp(_));
+        wires.counts.rrpp_served += u64::from(self.is_remote);
         self.step(line, wires, |block, out| block.request(from, request, llc, out));
-        self.in_access = false;
+        (self.in_access, self.is_remote) = (false, false);
     }
 
     /// A step of a block's controller, wherever the block is known.
@@ -409,7 +414,7 @@ impl Home {
                 }
                 Action::ReadMemory => {
                     let memory = wires.memory_of(line);
-                    wires.counts.rrpp_from_memory += u64::from(line >= SEGMENT_LINE);
+                    wires.counts.rrpp_from_memory += u64::from(self.is_remote);
                     wires.send(me, memory, Payload::MemoryRead { line, to: me });
                 }
                 Action::WriteLlc { data, dirty } => self.write_llc(line, data, dirty, wires),

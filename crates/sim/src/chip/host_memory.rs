@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::image::Image;
 use super::layout::Layout;
 use super::values::Values;
 use crate::block::{BLOCK_BYTES, Block, Tags};
@@ -20,8 +21,25 @@ struct Part {
 /// # Errors
 /// The setting that takes most, how much that is, and what there is.
 pub fn check(machine: &Machine, chips: u16) -> Result<(), String> {
+    check_parts(&parts(machine), chips)
+}
+
+/// The same for chips that execute programs. Of their memory only what programs use is kept, besides an index of all.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_programs(machine: &Machine, chips: u16) -> Result<(), String> {
+    let lines = blocks(machine.cpu.icache_bytes) * f64::from(machine.cores());
+    let memory = machine.memory.size_bytes as f64;
+    let of_programs = [
+        Part { setting: "cpu.icache_bytes", bytes: lines * Tags::<()>::ENTRY_BYTES },
+        Part { setting: "memory.size_bytes", bytes: memory * Image::INDEX_SHARE },
+    ];
+    check_parts(&parts(machine).into_iter().chain(of_programs).collect::<Vec<_>>(), chips)
+}
+
+fn check_parts(parts: &[Part], chips: u16) -> Result<(), String> {
     let Some(available) = available_bytes() else { return Ok(()) };
-    let parts = parts(machine);
     let bytes = parts.iter().map(|part| part.bytes).sum::<f64>() * f64::from(chips);
     let most = parts.iter().max_by(|a, b| a.bytes.total_cmp(&b.bytes));
     match most {
@@ -85,10 +103,24 @@ mod tests {
     use super::*;
     use crate::machine::{Override, load};
 
-    fn with(settings: &[(&str, &str)]) -> Result<(), String> {
+    fn machine(name: &str, settings: &[(&str, &str)]) -> Machine {
         let settings: Vec<Override> =
             settings.iter().map(|&(path, value)| Override::new(path, value)).collect();
-        check(&load("manycore-ni", &settings).expect("a machine"), 1)
+        load(name, &settings).expect("a machine")
+    }
+
+    fn with(settings: &[(&str, &str)]) -> Result<(), String> {
+        check(&machine("manycore-ni", settings), 1)
+    }
+
+    #[test]
+    fn memory_and_caches_of_programs_are_named() {
+        let of_program = |setting| check_programs(&machine("sonuma", &[setting]), 1);
+        assert_eq!(of_program(("memory.size_bytes", "1024G")), Ok(()));
+        for named in ["memory.size_bytes", "cpu.icache_bytes"] {
+            let error = of_program((named, "4611686018427387904")).expect_err(named);
+            assert!(error.starts_with(&format!("{named}: ")), "{error}");
+        }
     }
 
     #[test]

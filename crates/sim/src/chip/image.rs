@@ -23,6 +23,10 @@ pub struct Image {
 }
 
 impl Image {
+    /// Bytes of the index of chunks for each byte of memory.
+    pub const INDEX_SHARE: f64 =
+        size_of::<Option<Box<[Words; CHUNK as usize]>>>() as f64 / (CHUNK * BLOCK_BYTES) as f64;
+
     /// So many bytes, from address 0 on.
     pub fn new(size_bytes: u64) -> Image {
         let chunks = size_bytes.div_ceil(CHUNK * BLOCK_BYTES) as usize;

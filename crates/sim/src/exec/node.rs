@@ -135,6 +135,14 @@ fn bare(
         _ => segment,
     });
     let own = queues..bytes - lent;
+    let least = queues + Driver::least_bytes(&spec, machine.system.contexts);
+    if own.end < least {
+        return Err(wrong(format!(
+            "memory.size_bytes: {} bytes are the node's own, must be at least {least}: queues, and tables of \
+             system.contexts = {}",
+            own.end, machine.system.contexts
+        )));
+    }
     let driver = Driver::new(&spec, own, machine.system.contexts, &mut image);
     if let Ni::Bridge(_) = &chip.ni {
         chip.wires.now = begin;

@@ -513,7 +513,7 @@ fn check(machine: &Machine, jobs: &[Job<'_>]) -> Result<(), ExecError> {
         return Err(ExecError::Machine(why));
     }
     machine.ni.placement.check_programs(machine, nodes).map_err(ExecError::Machine)?;
-    host_memory::check(machine, nodes).map_err(ExecError::Machine)
+    host_memory::check_programs(machine, nodes).map_err(ExecError::Machine)
 }
 
 /// Whether the run is over before the cycle `next`, in which the next thing happens.

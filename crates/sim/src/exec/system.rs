@@ -154,6 +154,14 @@ impl System {
             System::bare((process, machine, options), pages, &mut space, chip)?;
         let Process { nid, nodes, job } = process;
         let stack_bytes = system.stack_bytes;
+        let free_bytes = system.pages.driver.free_bytes();
+        if stack_bytes > free_bytes {
+            return Err(ExecError::Machine(format!(
+                "system.stack_bytes: is {stack_bytes}, and {free_bytes} bytes of memory.size_bytes = {} are left for \
+                 a program; make it smaller",
+                machine.memory.size_bytes
+            )));
+        }
         let seed = machine.seed;
         let random = std::array::from_fn(|at| (seed as u8) ^ (at as u8).wrapping_mul(37));
         let own = [format!("RACKMEM_NODE={nid}"), format!("RACKMEM_NODES={nodes}")];
@@ -391,11 +399,13 @@ impl System {
             if let Some(bytes) = content {
                 user.install(address, bytes);
             }
-        }
-        if self.pages.is_exhausted {
-            return Err(ExecError::Machine(
-                "memory.size_bytes: the program does not fit; give the nodes more".to_owned(),
-            ));
+            if self.pages.is_exhausted {
+                return Err(ExecError::Machine(format!(
+                    "memory.size_bytes: the program does not fit; give the nodes more, or programs a smaller stack \
+                     than system.stack_bytes = {}",
+                    self.stack_bytes
+                )));
+            }
         }
         Ok(())
     }

@@ -146,22 +146,50 @@ impl<'a> Draft<'a> {
     /// That it can be built. Of settings that contradict each other, the last one is to blame: it is nearest to who
     /// sees the error.
     fn check(&self, machine: &Machine) -> Result<(), MachineError> {
-        let Err(Invalid { key, problem }) = validate(machine) else { return Ok(()) };
+        let Err(invalid) = validate(machine) else { return Ok(()) };
+        let Invalid { key, problem } = &invalid;
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
         let named = |path: &str| problem.split(|c| !is_part(c)).any(|word| word == path);
-        let last = self.settings.iter().rfind(|one| one.path == key || named(&one.path));
-        Err(match last {
-            Some(one) if one.path != key => MachineError {
+        let last = self.settings.iter().rposition(|one| one.path == *key || named(&one.path));
+        let blamed = self.culprit(&invalid, last).or(last.map(|at| &self.settings[at]));
+        Err(match blamed {
+            Some(one) if one.path != *key => MachineError {
                 origin: one.origin.clone(),
                 key: one.path.clone(),
                 problem: format!("does not fit: {key} {problem}"),
             },
             _ => MachineError {
-                origin: last.map_or(Origin::Default, |one| one.origin.clone()),
-                key: key.to_owned(),
-                problem,
+                origin: blamed.map_or(Origin::Default, |one| one.origin.clone()),
+                key: (*key).to_owned(),
+                problem: problem.clone(),
             },
         })
+    }
+
+    /// The last setting that causes a problem and is nearer to the user than the one that its text names, in a file
+    /// that is based on the other's or on the command line: without it there is no problem, or it makes the same one
+    /// alone.
+    fn culprit(&self, invalid: &Invalid, named: Option<usize>) -> Option<&Setting> {
+        let named = named.map(|at| &self.settings[at].origin);
+        let is_below = |one: &Setting| match (&one.origin, named) {
+            (Origin::File { name: one, .. }, Some(Origin::File { name: named, .. })) => {
+                one == named
+            }
+            (one, named) => Some(one) == named,
+        };
+        let first = self.settings.iter().rposition(is_below).map_or(0, |last| last + 1);
+        let (below, nearer) = self.settings.split_at(first);
+        let check = |settings: &[Setting]| {
+            let machine = Draft::new(self.schema).with(settings).and_then(|draft| draft.machine());
+            machine.ok().map(|machine| validate(&machine))
+        };
+        let is_cause = |at: &usize| {
+            let (before, after) = (&nearer[..*at], &nearer[at + 1..]);
+            let alone = [below, &nearer[*at..=*at]].concat();
+            check(&[below, before, after].concat()) == Some(Ok(()))
+                || check(&alone).is_some_and(|it| it.is_err_and(|it| it.key == invalid.key))
+        };
+        (0..nearer.len()).rev().find(is_cause).map(|at| &nearer[at])
     }
 }
 

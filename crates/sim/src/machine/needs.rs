@@ -56,6 +56,8 @@ const QUEUE_PAIRS: &[&str] = &["edge", "per-tile", "split", "uncached"];
 const CACHED: &[&str] = &["edge", "per-tile", "split"];
 /// Those with links at the edge.
 const LINKED: &[&str] = &["edge", "per-tile", "split", "numa", "uncached"];
+/// Those that order a completion behind its data, or wait for stores to memory of another node.
+const STORING: &[&str] = &["edge", "per-tile", "split", "uncached", "window", "bridge"];
 /// Those with RMCs of whatever kind.
 const RMCS: &[&str] = &["edge", "per-tile", "split", "numa", "uncached", "sonuma"];
 /// Experiments that use a network interface card.
@@ -94,6 +96,7 @@ const NEEDS: &[Need] = &[
         "workload.kind",
         &["async-read", TRAFFIC],
     ),
+    one_of(&["run.watchdog_cycles"], "workload.kind", READS),
     Need { of: &["workload.arrivals"], selector: "workload.rate", is: Is::NotZero },
     // -- memory
     one_of(&["memory.latency_ns", "memory.bytes_per_cycle"], "memory.model", &["fixed"]),
@@ -133,7 +136,18 @@ const NEEDS: &[Need] = &[
     one_of(&["ni.cache_blocks", "ni.cache_latency_cycles"], "ni.placement", CACHED),
     one_of(&["ni.interface_cycles"], "ni.placement", &["split"]),
     one_of(&["l2", "scratchpad"], "ni.placement", &["cache-integrated"]),
-    one_of(&["ni.lane_credits"], "ni.placement", LINKED),
+    one_of(
+        &[
+            "ni.lane_credits",
+            "ni.rrpp_request_cycles",
+            "ni.rrpp_reply_cycles",
+            "ni.rrpp_transactions",
+            "network.remote",
+        ],
+        "ni.placement",
+        LINKED,
+    ),
+    one_of(&["ni.completion"], "ni.placement", STORING),
     one_of(&["network.credits"], "ni.placement", RMCS),
     one_of(&["rmc"], "ni.placement", &["sonuma"]),
     one_of(&["window"], "ni.placement", &["window", "bridge"]),
@@ -197,7 +211,7 @@ const NEEDS: &[Need] = &[
     one_of(
         &["network.hop_latency_ns", "network.hops"],
         "ni.placement",
-        &["edge", "per-tile", "split", "uncached", "numa", "sonuma", "cache-integrated", "window"],
+        &["edge", "per-tile", "split", "uncached", "numa", "sonuma", "window"],
     ),
     one_of(&["network.nodes"], "network.remote", &["nodes"]),
     one_of(&["network.nodes"], "workload.kind", READS),

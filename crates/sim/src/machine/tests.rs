@@ -287,6 +287,84 @@ fn machines_that_cannot_execute_programs_are_refused() {
     }
 }
 
+/// Settings of workloads and of other network interfaces, which change nothing in a program.
+#[test]
+fn settings_that_no_program_reads_are_refused() {
+    let refused = |reader, machine: &str, path: &str, value: &str| {
+        load_for(reader, machine, &[Override::new(path, value)])
+            .err()
+            .map(|error| error.to_string())
+    };
+    let chips =
+        ["sonuma", "cache-integrated", "pcie-ntb", "tsm-sim", "deoi-cores", "thunder-cores"];
+    for machine in chips {
+        for (path, value) in [
+            ("ni.rrpp_request_cycles", "9"),
+            ("ni.rrpp_reply_cycles", "9"),
+            ("ni.rrpp_transactions", "9"),
+            ("network.remote", "nodes"),
+        ] {
+            let error = refused(Use::Program, machine, path, value).expect(path);
+            let because = "nothing reads it: it needs ni.placement = \"edge\" or";
+            assert!(error.contains(path) && error.contains(because), "{machine}: {error}");
+            let has_hint = error.contains("; did you mean ");
+            assert!(has_hint || machine != "sonuma", "{machine}: {error}");
+        }
+    }
+    for machine in ["sonuma", "manycore-ni", "cache-integrated", "pcie-ntb"] {
+        for reader in [Use::Program, Use::Traffic] {
+            let error = refused(reader, machine, "run.watchdog_cycles", "9").expect(machine);
+            assert!(error.contains("workload.kind = \"sync-read\""), "{error}");
+        }
+    }
+    for machine in ["sonuma", "cache-integrated"] {
+        assert!(refused(Use::Program, machine, "ni.completion", "acknowledged").is_some());
+    }
+    for (path, value) in [("network.hops", "3"), ("network.hop_latency_ns", "99")] {
+        assert!(refused(Use::Program, "cache-integrated", path, value).is_some());
+        assert_eq!(refused(Use::Program, "sonuma", path, value), None);
+    }
+    for (path, value) in [
+        ("ni.rrpp_request_cycles", "9"),
+        ("network.remote", "nodes"),
+        ("ni.completion", "acknowledged"),
+        ("network.hops", "3"),
+    ] {
+        assert_eq!(refused(Use::Program, "manycore-ni", path, value), None, "{path}");
+    }
+    assert_eq!(refused(Use::Program, "pcie-ntb", "ni.completion", "acknowledged"), None);
+    assert_eq!(refused(Use::Workload, "manycore-ni", "run.watchdog_cycles", "9"), None);
+    assert_eq!(refused(Use::Workload, "rack-torus", "run.watchdog_cycles", "9000"), None);
+}
+
+/// The error names what the user has set, and not a key of the machine's file or a default value that it contradicts.
+#[test]
+fn errors_blame_what_was_set() {
+    let error = |machine: &str, settings: &[&str]| {
+        let settings: Vec<_> = settings.iter().map(|one| one.parse().unwrap()).collect();
+        load(machine, &settings).expect_err(machine)
+    };
+    for (machine, settings, blamed, part) in [
+        ("sonuma", &["llc.banks=3"][..], "llc.banks", "does not fit: llc.ways is 16"),
+        ("manycore-ni", &["run.min_windows=1000"], "run.min_windows", "run.max_windows is"),
+        (
+            "manycore-ni",
+            &["workload.rate=600", "clock_ghz=0.5"],
+            "clock_ghz",
+            "workload.rate is 600",
+        ),
+        ("manycore-ni", &["ni.placement=window"], "ni.placement", "needs noc.topology"),
+        ("sonuma", &["dram.tck_ps=999999"], "dram.tck_ps", "does not fit: dram."),
+        ("sonuma", &["dram.tck_ps=999999", "seed=3"], "dram.tck_ps", "does not fit: dram."),
+        // Of two mistakes each is one alone.
+        ("sonuma", &["llc.banks=3", "dram.tck_ps=999999"], "llc.banks", "llc.ways is 16"),
+    ] {
+        let error = error(machine, settings);
+        assert_eq!((&*error.key, &error.origin), (blamed, &Origin::Override), "{error}");
+        assert!(error.problem.contains(part), "{error}");
+    }
+}
+
 #[test]
 fn a_packet_has_as_many_virtual_channels_with_every_routing() {
     for routing in ["xy", "yx", "o1turn", "cdr", "cdr-directory"] {

@@ -463,7 +463,10 @@ fn workload(machine: &Machine) -> Checked {
         || "is the rate of asynchronous reads: set workload.kind to \"async-read\"".to_owned(),
     )?;
     require(workload.rate <= 1000.0 * machine.clock_ghz, "workload.rate", || {
-        format!("is {} per microsecond, more than one in every cycle", workload.rate)
+        format!(
+            "is {} per microsecond, more than one in every cycle of clock_ghz = {}",
+            workload.rate, machine.clock_ghz
+        )
     })?;
     let (footprint, bytes) = (workload.footprint_bytes, workload.transfer_bytes);
     require(footprint >= bytes.into(), "workload.footprint_bytes", || {
@@ -476,7 +479,10 @@ fn run(machine: &Machine) -> Checked {
     at_least("run.window_cycles", run.window_cycles, 1)?;
     not_negative("run.precision_percent", run.precision_percent)?;
     at_least("run.min_windows", run.min_windows.into(), 1)?;
-    at_least("run.max_windows", run.max_windows.into(), run.min_windows.into())?;
+    require(run.max_windows >= run.min_windows, "run.max_windows", || {
+        let (most, least) = (run.max_windows, run.min_windows);
+        format!("is {most}, must be at least {least}, which is run.min_windows")
+    })?;
     at_least("run.reads", run.reads.into(), 1)?;
     at_least("run.watchdog_cycles", run.watchdog_cycles, 1)
 }

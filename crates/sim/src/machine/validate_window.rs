@@ -34,7 +34,8 @@ pub(super) fn window(machine: &Machine) -> Checked {
         "needs noc.topology = \"crossbar\" and tiles.rows = 1 where memory is borrowed".to_owned()
     })?;
     require(machine.ni.completion == Completion::Acknowledged, "ni.completion", || {
-        "is \"posted\", must be \"acknowledged\": cores wait for stores that go through".to_owned()
+        "is \"posted\", must be \"acknowledged\" with this ni.placement: cores wait for stores that go through"
+            .to_owned()
     })?;
     let lent = window.lent_bytes;
     require(lent > 0 && lent.is_multiple_of(PAGE_BYTES), "window.lent_bytes", || {

@@ -169,7 +169,8 @@ fn figures(chip: &Chip) -> Figures {
         figures.mean(path.to_owned(), sum as f64, count as f64);
     };
     mean("rrpp.hops_mean", counts.rrpp_hops, counts.rrpp_accesses);
-    mean("rrpp.dram_share", counts.rrpp_from_memory, counts.rrpp_accesses);
+    // Accesses may begin before a window and reach their homes in it.
+    mean("rrpp.dram_share", counts.rrpp_from_memory, counts.rrpp_served);
     read_vnets(&VNET_NAMES, &chip.wires.net, &mut figures);
     let turns = chip.wires.net.stats().directory_turns_at_edge as f64;
     figures.insert("noc.edge_turns_directory".to_owned(), turns);

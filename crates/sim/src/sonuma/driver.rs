@@ -95,6 +95,14 @@ impl Driver {
         driver
     }
 
+    /// Memory that a driver takes from the start, whole pages and all, of which the address space of a process is one.
+    pub fn least_bytes(spec: &RmcSpec, contexts: u16) -> u64 {
+        let tables = u64::from(contexts) * CT_ENTRY_BYTES
+            + u64::from(spec.itt_entries) * ITT_ENTRY_BYTES
+            + 2 * BLOCK_BYTES;
+        tables.next_multiple_of(spec.page_bytes) + 2 * spec.page_bytes
+    }
+
     /// Values for the base registers of an RMC whose driver has memory from `first` on: the context table, and the
     /// inflight transaction table behind it.
     pub fn registers_of(spec: &RmcSpec, first: u64, contexts: u16) -> Registers {

@@ -120,3 +120,29 @@ fn every_chip_makes_reads_or_says_that_it_has_none() {
         }
     }
 }
+
+/// Accesses that began before the measured part reach their homes in it, and those are counted with what they read.
+#[test]
+fn a_share_is_one_of_the_accesses_of_its_window() {
+    for seed in [107, 447, 555] {
+        let settings = [
+            "tiles.columns=2",
+            "tiles.rows=2",
+            "memory.controllers=2",
+            "run.window_cycles=80",
+            "run.min_windows=80",
+            "run.max_windows=80",
+            "run.steady=bandwidth",
+            "workload.rate=30",
+            "noc.topology=crossbar",
+            "llc.occupancy_cycles=60",
+            &format!("seed={seed}"),
+        ];
+        let settings = settings.map(|setting| setting.parse::<Override>().unwrap());
+        let machine = load("manycore-ni", &settings).unwrap();
+        let report = run(&machine, &Options::default()).unwrap();
+        let share = report.stats["rrpp.dram_share"];
+        assert!((0.5..=1.0).contains(&share), "seed {seed}: {share}");
+        assert!(report.stats["rrpp.from_memory"] <= report.stats["rrpp.served"]);
+    }
+}

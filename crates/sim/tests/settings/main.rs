@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rackmem_sim::machine::{self, BUILT_IN, Machine, MachineError, Override, Use};
+use rackmem_sim::machine::{self, BUILT_IN, Machine, MachineError, Origin, Override, Use};
 
 mod uses;
 mod values;
@@ -141,6 +141,29 @@ fn what_nothing_reads_is_refused() {
                     built_in.name
                 );
                 assert!(refused.is_none_or(|error| error.key == path));
+            }
+        }
+    }
+}
+
+/// A machine is as it should be, so that what is set alone is to blame for whatever is wrong.
+#[test]
+fn errors_name_the_setting_that_was_changed() {
+    let extremes = ["0", "4611686018427387904"];
+    for built_in in BUILT_IN {
+        let own = machine::load(built_in.name, &[]).expect(built_in.name);
+        for path in values::paths(&own) {
+            let others = values::others(&own, &path);
+            for value in others.iter().take(2).map(String::as_str).chain(extremes) {
+                let Err(error) = machine::load(built_in.name, &[hidden(&path, value)]) else {
+                    continue;
+                };
+                let what = format!("{} with {path}={value}: {error}", built_in.name);
+                assert_eq!(
+                    (error.key.as_str(), &error.origin),
+                    (&*path, &Origin::Override),
+                    "{what}"
+                );
             }
         }
     }

@@ -19,10 +19,23 @@ pub(super) fn write(dir: &Path, machine: &Machine, report: &Report) -> Result<()
     json(dir, "report.json", report)
 }
 
-/// The names of those files.
+/// Names of those files.
+const FILES: [&str; 3] = ["machine.toml", "stats.json", "report.json"];
+
+/// The same in words.
 pub(super) fn files(dir: &Path) -> String {
-    let names = ["machine.toml", "stats.json", "report.json"];
-    console::count(names.len(), "file") + &format!(" into {}: {}", dir.display(), names.join(", "))
+    console::count(FILES.len(), "file") + &format!(" into {}: {}", dir.display(), FILES.join(", "))
+}
+
+/// Checks that another file of the run is none of those.
+///
+/// # Errors
+/// It is one.
+pub(super) fn check_beside(dir: &Path, option: &str, place: &Place) -> Result<()> {
+    FILES.iter().try_for_each(|name| {
+        let own = Place::find(&dir.join(name))?;
+        Place::check_apart(&[("--out", Some(&own)), (option, Some(place))])
+    })
 }
 
 /// Makes a directory; one in which nothing can be written is better reported before a long run.
@@ -66,6 +79,27 @@ impl Place {
         Place::checked(path, whole_file::Place::find_beside_program(path))
     }
 
+    /// Checks that no two of these options name one file. Devices and pipes take whatever is written.
+    ///
+    /// # Errors
+    /// Two do.
+    pub fn check_apart(places: &[(&str, Option<&Place>)]) -> Result<()> {
+        let file = |place: &Place| place.place.real_path().ok().filter(|path| !is_special(path));
+        let files = places.iter().filter_map(|&(option, place)| Some((option, place?)));
+        let files: Vec<_> = files.map(|(option, place)| (option, file(place), place)).collect();
+        for (at, (option, file, place)) in files.iter().enumerate() {
+            let is_same =
+                |(_, other, _): &&(&str, Option<PathBuf>, &Place)| file.is_some() && other == file;
+            if let Some((other, ..)) = files[..at].iter().find(is_same) {
+                return Err(Failure::usage(format!(
+                    "{other} and {option} name one file, {}; name two",
+                    place.path.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Its name, as the user has said it.
     pub fn path(&self) -> &Path {
         &self.path
@@ -75,6 +109,10 @@ impl Place {
     pub fn write_by(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         self.place.write_by(write).map_err(|error| cannot_write(&self.path, error))
     }
+}
+
+fn is_special(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| !found.is_file())
 }
 
 /// The failure of a file that cannot be written.

@@ -2,17 +2,19 @@
 //!
 //! A file for each core, as the format does not name cores. A cycle is 1000 ticks, whatever the clock; a stage to
 //! which an instruction did not come is at tick 0. Sequence numbers count the instructions of the file in the order
-//! of their fetch.
+//! of their fetch. Files of an earlier run in the same directory are replaced, or removed.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use rackmem_experiments::whole_file;
 use rackmem_riscv::disassemble;
 use rackmem_sim::cpu::{Life, Lives, Stretch};
 use rackmem_sim::machine::Machine;
+use rustix::fs::{AtFlags, unlinkat};
 
 use super::args::PipelineArgs;
 use super::output;
@@ -54,24 +56,25 @@ pub(super) fn write(
     nodes: &[(u16, Vec<(u16, Lives)>)],
 ) -> Result<()> {
     let (Some(folder), Some(dir)) = (folder, &args.pipeline) else { return Ok(()) };
-    let (mut files, mut instructions, mut whole_to) = (0, 0, None::<u64>);
+    let (mut files, mut instructions, mut whole_to) = (HashSet::new(), 0, None::<u64>);
     for (nid, cores) in nodes {
         for (core, lives) in cores.iter().filter(|(_, lives)| !lives.instructions.is_empty()) {
             let name = format!("node{nid}-core{core}.log");
             whole_file::Place::inside(folder, dir, &name)
                 .and_then(|place| place.write_by(|out| write_core(out, lives)))
                 .map_err(|error| output::cannot_write(&dir.join(&name), error))?;
-            files += 1;
+            files.insert(name);
             instructions += lives.instructions.len();
             whole_to = [whole_to, lives.whole_to].into_iter().flatten().min();
         }
     }
-    if files == 0 {
+    if files.is_empty() {
         return Err(Failure::new(
             "no pipeline to show: no core retired an instruction then; choose another --pipeline-window",
         ));
     }
-    let count = console::count(files, "file");
+    remove_others(folder, &files).map_err(|error| output::cannot_write(dir, error))?;
+    let count = console::count(files.len(), "file");
     console::remark(&format!(
         "wrote {instructions} instructions into {count} of {}",
         dir.display()
@@ -84,6 +87,25 @@ pub(super) fn write(
         ));
     }
     Ok(())
+}
+
+/// Removes the files of an earlier run: of nodes and cores that this one has not recorded.
+fn remove_others(folder: &OwnedFd, files: &HashSet<String>) -> io::Result<()> {
+    for entry in fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd()))? {
+        let name = entry?.file_name();
+        if name.to_str().is_some_and(|name| is_of_core(name) && !files.contains(name)) {
+            unlinkat(folder, &name, AtFlags::empty())?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file has the name of one of a core.
+fn is_of_core(name: &str) -> bool {
+    let numbers = name.strip_prefix("node").and_then(|rest| rest.strip_suffix(".log"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let pair = numbers.and_then(|numbers| numbers.split_once("-core"));
+    pair.is_some_and(|(node, core)| is_number(node) && is_number(core))
 }
 
 fn write_core(out: &mut dyn Write, lives: &Lives) -> io::Result<()> {

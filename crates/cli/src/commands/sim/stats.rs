@@ -78,7 +78,7 @@ fn sections(of: &Of) -> Vec<Section> {
         Of::Machine(machine) => schema.statistics_of(machine).collect(),
         Of::All => schema.statistics().collect(),
     };
-    let fields = section("field", "other field of a report", schema.field.iter().collect());
+    let fields = section("field", "other field of a report", schema.fields().collect());
     let mut all = vec![section("statistic", "statistic", statistics), fields];
     if matches!(of, Of::All) {
         all.extend(schema.program.iter().map(output));

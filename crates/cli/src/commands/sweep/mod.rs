@@ -39,8 +39,14 @@ pub fn run(args: &SweepArgs) -> Result<()> {
     if args.list {
         return list(args, folder.as_ref(), &points, &found);
     }
-    folder.as_ref().map_or(Ok(()), Folder::prepare).map_err(Failure::new)?;
     let there = found.len();
+    let mut runs = points.iter().filter_map(|point| point.run.as_ref().ok());
+    // A folder that has all runs may be one that can only be read.
+    if let Some(folder) = &folder
+        && runs.any(|run| !found.contains_key(&run.key))
+    {
+        folder.prepare().map_err(Failure::new)?;
+    }
     let made = make(args, folder.as_ref(), &points, &found);
     let (runs, failed) = (made.len(), made.values().filter(|made| made.is_err()).count());
     found.extend(made);
@@ -105,7 +111,7 @@ fn selected(args: &SweepArgs, points: Vec<Point>) -> Result<Vec<Point>> {
 fn taken(folder: &Folder, points: &[Point]) -> Result<HashMap<String, Outcome>> {
     let mut found = HashMap::new();
     for run in points.iter().filter_map(|point| point.run.as_ref().ok()) {
-        if let Some(report) = folder.take(&run.key).map_err(Failure::new)? {
+        if let Some(report) = folder.take(run).map_err(Failure::new)? {
             found.insert(run.key.clone(), Ok(report));
         }
     }

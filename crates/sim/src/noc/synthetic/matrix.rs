@@ -81,6 +81,18 @@ impl Matrix {
         Ok(Matrix { entries })
     }
 
+    /// A power of two by which weights become such that sums of them are numbers, and precise: only their relation
+    /// counts.
+    fn scale(&self, endpoints: usize) -> f64 {
+        let weights = || self.entries.iter().map(|&(_, _, weight)| weight);
+        let most = weights().sum::<f64>() * endpoints as f64;
+        match weights().fold(0.0, f64::max) {
+            _ if most.is_infinite() => 2_f64.powi(-64),
+            largest if largest < 2_f64.powi(-900) => 2_f64.powi(900),
+            _ => 1.0,
+        }
+    }
+
     /// The destinations to draw from, for a network of so many endpoints.
     pub(super) fn draws(&self, endpoints: usize) -> Result<Draws, ExperimentError> {
         let known = |&(src, dst, weight): &(u16, u16, f64)| {
@@ -91,13 +103,14 @@ impl Matrix {
         }
         // A file of `--json` may have them in any order.
         let mut entries = self.entries.clone();
+        let scale = self.scale(endpoints);
         entries.sort_by_key(|&(src, dst, _)| (src, dst));
         let mut sums = vec![0.0; endpoints];
         let mut cumulative = Vec::with_capacity(entries.len());
         let mut starts = vec![0; endpoints + 1];
         for (src, dst, weight) in entries {
             let src = usize::from(src);
-            sums[src] += weight;
+            sums[src] += weight * scale;
             cumulative.push((dst, sums[src]));
             starts[src + 1] = cumulative.len();
         }
@@ -216,6 +229,20 @@ mod tests {
         for (src, unit) in [(0, 0.1), (0, 0.24), (0, 0.26), (0, 0.9), (2, 0.1), (2, 0.9)] {
             let drawn = [&ordered, &reversed].map(|draws| draws.destination(src, unit));
             assert_eq!(drawn[0], drawn[1], "{src} {unit}");
+        }
+    }
+
+    #[test]
+    fn weights_may_be_of_any_size() {
+        for unit in ["e-320", "e307", "e300", ""] {
+            let text =
+                format!("0,1,1{unit}\n0,2,3{unit}\n2,0,2{unit}\n3,1,2{unit}\n3,2,15{unit}\n");
+            let draws = Matrix::parse(&text, "m", 4).unwrap().draws(4).unwrap();
+            assert!((draws.peak() - 4.0 * 17.0 / 23.0).abs() < 1e-3, "{unit}: {}", draws.peak());
+            let shares = draws.shares();
+            assert!((shares[0] - 4.0 / 17.0).abs() < 1e-3 && shares[3] == 1.0, "{shares:?}");
+            let drawn = [0.0, 0.249, 0.251, 0.999].map(|share| draws.destination(0, share));
+            assert_eq!(drawn, [1, 1, 2, 2], "{unit}");
         }
     }
 

@@ -137,6 +137,14 @@ pub enum ExperimentError {
         /// The highest that is possible.
         limit: f64,
     },
+    /// The only endpoint is not to send to itself.
+    #[error(
+        "endpoints do not send to themselves (--no-self), and `{topology}` has one; give it more"
+    )]
+    NoOther {
+        /// Name and size of the topology.
+        topology: String,
+    },
     /// The measurement has no cycles.
     #[error("the measurement has no cycles; give it at least one")]
     NoMeasurement,

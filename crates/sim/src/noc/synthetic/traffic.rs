@@ -113,6 +113,11 @@ impl Destinations {
         if hot.endpoints.iter().any(|&endpoint| usize::from(endpoint) >= endpoints) {
             return Err(ExperimentError::BadHotSpots { text: experiment.pattern.to_string() });
         }
+        if no_self && endpoints == 1 {
+            return Err(ExperimentError::NoOther {
+                topology: experiment.spec.topology.to_string(),
+            });
+        }
         if hot.endpoints.is_empty() {
             hot.endpoints.push((endpoints / 2) as u16);
         }
@@ -148,7 +153,7 @@ fn hot_spot(hot: &HotSpots, src: u16, no_self: bool, random: &mut Random) -> Opt
 /// Any endpoint, with the same probability.
 #[inline]
 fn any(src: u16, endpoints: u64, no_self: bool, random: &mut Random) -> u16 {
-    if !no_self || endpoints == 1 {
+    if !no_self {
         return random.below(endpoints) as u16;
     }
     let other = random.below(endpoints - 1) as u16;
@@ -173,6 +178,18 @@ mod tests {
             counts[usize::from(packet.src)][usize::from(packet.dst)] += 1;
         }
         counts
+    }
+
+    #[test]
+    fn an_endpoint_without_others_sends_to_itself_or_is_refused() {
+        let spec = Spec::standalone("mesh:1x1".parse().unwrap(), Routing::Xy, Pipeline::Five);
+        for pattern in ["uniform", "hot-spot:1:0"] {
+            let pattern = pattern.parse().unwrap();
+            let alone = Experiment { pattern, ..Experiment::new(spec.clone(), 0.1) };
+            assert!(Traffic::new(&alone).is_ok());
+            let error = Traffic::new(&Experiment { no_self: true, ..alone }).err().unwrap();
+            assert!(error.to_string().contains("`mesh:1x1` has one; give it more"), "{error}");
+        }
     }
 
     #[test]

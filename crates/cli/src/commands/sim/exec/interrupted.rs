@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM while a program is executed: the run ends as at a limit, so that its files are written.
+//! Ctrl-C, SIGTERM and SIGHUP while a program is executed: the run ends as at a limit, so that its files are written.
 
 use std::sync::Arc;
 use std::thread;
@@ -21,7 +21,7 @@ const ENDING: Duration = Duration::from_secs(60);
 /// # Errors
 /// The work failed, or a signal came, or signals cannot be caught.
 pub fn stoppable(work: impl FnOnce(&Arc<Stop>) -> Result<()>) -> Result<()> {
-    let interrupt = Arc::new(Interrupt::catch()?);
+    let interrupt = Arc::new(Interrupt::catch_with_hangup()?);
     let stop = Arc::new(Stop::default());
     let (caught, asked) = (Arc::clone(&interrupt), Arc::clone(&stop));
     thread::spawn(move || {

@@ -64,16 +64,20 @@ impl Outputs {
     /// Those that the user has asked for.
     ///
     /// # Errors
-    /// One cannot be written.
+    /// One cannot be written, or two are one file.
     fn find(args: &ExecArgs) -> Result<Outputs> {
         let find =
             |path: &Option<PathBuf>| path.as_deref().map(Place::find_beside_program).transpose();
-        Ok(Outputs {
+        let outputs = Outputs {
             report: find(&args.report)?,
             trace: find(&args.trace.trace)?,
             checkpoint: find(&args.checkpoint.checkpoint)?,
             pipeline: pipeline::directory(&args.pipeline)?,
-        })
+        };
+        // A checkpoint is written alone.
+        let files = [("--report", outputs.report.as_ref()), ("--trace", outputs.trace.as_ref())];
+        Place::check_apart(&files)?;
+        Ok(outputs)
     }
 
     /// Writes the report, if one is asked for.

@@ -326,7 +326,11 @@ impl Output {
 
     /// Nobody may be reading: that is no reason to stop, nor an error.
     fn note(&mut self, written: io::Result<()>) {
-        let lost = written.err().filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
+        let is_gone = |error: &io::Error| {
+            // A terminal that has been closed gives the second one.
+            error.kind() == io::ErrorKind::BrokenPipe || error.raw_os_error() == Some(libc::EIO)
+        };
+        let lost = written.err().filter(|error| !is_gone(error));
         self.lost = self.lost.take().or(lost);
     }
 
