@@ -282,6 +282,57 @@ fn the_exit_status_is_that_of_the_program() {
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&done), Some(libc::SIGTERM));
 }
 
+/// A command that may have so many files open.
+fn limit_files(command: &mut Command, most: u64) -> &mut Command {
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+    // SAFETY: a system call, of the child.
+    unsafe {
+        command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_NOFILE, &limit) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        })
+    }
+}
+
+#[test]
+fn a_lender_without_descriptors_says_so() {
+    if !is_possible_here() {
+        return;
+    }
+    let program = program("borrowed");
+    let mut has_run = false;
+    for most in 8..24 {
+        let host = Host::new();
+        let args = ["lend", "64M", "--overcommit", "--listen", "127.0.0.1:0", "--insecure"];
+        let mut command = host.command(&args);
+        let command = limit_files(&mut command, most).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut lender = command.spawn().unwrap();
+        let mut lines = BufReader::new(lender.stdout.take().unwrap()).lines().map(Result::unwrap);
+        if !lines.any(|line| line.contains("lends")) {
+            let done = Done::from(lender.wait_with_output().unwrap());
+            assert!(done.err.contains("ulimit -n"), "{most}: {done:?}");
+            continue;
+        }
+        let lender = Lender(lender);
+        for network in [&[][..], &["--network", "--patience", "1"]] {
+            let args = [&["32M", "--threshold", "0"], network].concat();
+            let command = [program.to_str().unwrap(), "echo"];
+            let done = Done::from(borrow(&host, &args, &command).output().unwrap());
+            let is_well = done.status == Some(0) && done.err.is_empty();
+            assert!(is_well || done.err.contains("ulimit -n"), "{most}: {done:?}");
+            has_run |= is_well;
+        }
+        drop(lender);
+    }
+    assert!(has_run);
+}
+
+fn is_possible_here() -> bool {
+    let host = Host::new();
+    let _lender = Lender::start(&host, "64M");
+    is_possible(&host)
+}
+
 #[test]
 fn what_cannot_be_lent_to_is_told_before_it_starts() {
     let host = Host::new();

@@ -161,6 +161,11 @@ impl Running {
             return;
         }
         let Ok(request) = frame::decode::<Request>(frame) else { return self.drop_peer(peer) };
+        if let Some(why) = self.hub.turned_away(peer) {
+            let name = self.config.party().name;
+            self.refuse(peer, &format!("{name} cannot serve another connection: {why}"));
+            return self.drop_peer(peer);
+        }
         let node = self.hub.node(peer);
         if let Err(why) = self.config.access.check_right(node, request.rights()) {
             return self.refuse(peer, &why);
