@@ -282,6 +282,33 @@ fn the_exit_status_is_that_of_the_program() {
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&done), Some(libc::SIGTERM));
 }
 
+/// Runs a program of tests/c on borrowed memory to its end.
+fn whole(host: &Host, name: &str, args: &[&str]) {
+    let args = [args, &["--cache", CACHE, "--threshold", "0"]].concat();
+    let program = program(name);
+    let done = borrow(host, &args, &[program.to_str().unwrap()]).output().unwrap();
+    let done = Done::from(done);
+    assert!(done.status == Some(0) && done.out == "ok\n", "{args:?}: {done:?}");
+}
+
+#[test]
+fn a_program_at_its_limit_on_open_files_has_its_memory() {
+    let host = Host::new();
+    let _lender = Lender::start_on_network(&host, "256M");
+    if !is_possible(&host) {
+        return;
+    }
+    whole(&host, "limited", &["64M"]);
+    whole(&host, "limited", &["64M", "--network"]);
+    // Where the limit cannot be raised, a line names it.
+    let args = ["64M", "--cache", CACHE, "--threshold", "0", "--network"];
+    let command = [program("limited").to_str().unwrap().to_owned(), "for-good".to_owned()];
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let done = Done::from(borrow(&host, &args, &command).output().unwrap());
+    let is_told = done.out == "no fork\n" && done.err.contains("ulimit -n");
+    assert!(done.status == Some(0) && (is_told || done.out == "ok\n"), "{done:?}");
+}
+
 /// A command that may have so many files open.
 fn limit_files(command: &mut Command, most: u64) -> &mut Command {
     let limit = libc::rlimit { rlim_cur: most, rlim_max: most };

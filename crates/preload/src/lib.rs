@@ -57,7 +57,7 @@
 //!   never blocked. Alternate stacks are not borrowed (`signals`) and may be small: pages are brought on stacks of the
 //!   pager's.
 //! - *Descriptors.* Programs close numbers that they have not opened. The library's have high numbers, and
-//!   `descriptors` leaves them out.
+//!   `descriptors` leaves them out. The program's limit on open files does not hold for them where it can be raised.
 //!
 //! # Limits
 //!
