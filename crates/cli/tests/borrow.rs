@@ -292,6 +292,17 @@ fn whole(host: &Host, name: &str, args: &[&str]) {
 }
 
 #[test]
+fn coroutines_have_stacks_of_borrowed_memory() {
+    let host = Host::new();
+    let _lender = Lender::start(&host, "256M");
+    if is_possible(&host) {
+        for mode in ["thread", "inline", "auto"] {
+            whole(&host, "coroutines", &["192M", "--mode", mode]);
+        }
+    }
+}
+
+#[test]
 fn a_program_at_its_limit_on_open_files_has_its_memory() {
     let host = Host::new();
     let _lender = Lender::start_on_network(&host, "256M");

@@ -9,7 +9,7 @@ use rackmem_paging::Pager;
 use rackmem_paging::program::{MIN_MAPPING_BYTES, SETTINGS_VARIABLE, Settings};
 
 use crate::lock::Lock;
-use crate::{binary, fork, kernel, libraries, report, thread};
+use crate::{binary, fork, kernel, libraries, report, signals, stacks, thread};
 
 /// Pager and lease of a process that borrows. Lives until the process ends.
 pub struct Borrowing {
@@ -88,6 +88,9 @@ pub fn begin() {
             fork::register();
             report::register();
             binary::begin();
+            if signals::may_be_inline() {
+                stacks::begin();
+            }
             STATE.store(READY, Ordering::Release);
         }
         Err(error) => {

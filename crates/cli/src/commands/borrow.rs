@@ -56,7 +56,8 @@ pieces, between which other users of the same file position may come; appending 
 there: io_uring, which is refused with ENOSYS so that programs use other calls; system calls that do not go \
 through the C library (libaio, assembly), which fail with EFAULT if their memory is away; aio_read and \
 aio_write; pointers inside of the arguments of ioctl and setsockopt; process_vm_readv by another process, and \
-ptrace; and stacks that a program makes of borrowed memory.";
+ptrace; and signals, unless their handlers have SA_ONSTACK, on stacks that a program makes of borrowed \
+memory.";
 
 /// Last text of it.
 pub const EXAMPLES: &str = "\
