@@ -372,6 +372,24 @@ fn is_possible_here() -> bool {
 }
 
 #[test]
+fn a_process_that_could_not_borrow_reports_why() {
+    let host = Host::new();
+    let lender = Lender::start(&host, "64M");
+    if !is_possible(&host) {
+        return;
+    }
+    let program = program("borrowed");
+    // The lender ends after the command has seen it.
+    let script = format!("kill -9 {}; exec \"$0\" echo", lender.0.id());
+    let args = ["32M", "--threshold", "0", "--stats"];
+    let command = ["sh", "-c", &script, program.to_str().unwrap()];
+    let done = Done::from(borrow(&host, &args, &command).output().unwrap());
+    let report = done.err.lines().find(|line| line.contains("nothing was borrowed")).unwrap();
+    assert!(report.contains("no lease could be made: "), "{report}");
+    assert!(!report.contains("--threshold"), "{report}");
+}
+
+#[test]
 fn what_cannot_be_lent_to_is_told_before_it_starts() {
     let host = Host::new();
     let nobody = host.fails(1, &["borrow", "64M", "--", "true"]);

@@ -1,6 +1,7 @@
 //! The borrowing of this process: none, until it has mapped more than the threshold.
 
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
 use rackmem_lease::Result;
@@ -33,6 +34,9 @@ const BEGINNING: u8 = 1;
 const NEVER: u8 = 2;
 /// It may borrow.
 const READY: u8 = 3;
+
+/// Reason why no lease could be made.
+static FAILURE: OnceLock<String> = OnceLock::new();
 
 static SETTINGS: AtomicPtr<Settings> = AtomicPtr::new(ptr::null_mut());
 static BORROWING: AtomicPtr<Borrowing> = AtomicPtr::new(ptr::null_mut());
@@ -145,6 +149,11 @@ pub fn pager() -> Option<&'static Pager> {
     borrowing().map(|borrowing| &borrowing.pager)
 }
 
+/// Reason why this process, which was to borrow, could not.
+pub fn failure() -> Option<&'static str> {
+    FAILURE.get().map(String::as_str)
+}
+
 /// Memory stays local.
 pub fn count(why: Stays, length: usize) {
     LOCAL[why as usize].fetch_add(length, Ordering::Relaxed);
@@ -214,7 +223,9 @@ fn start() -> Option<&'static Pager> {
         }
         Err(error) => {
             STATE.store(NEVER, Ordering::Release);
-            kernel::complain(&[&error.to_string(), ": this process goes on with local memory"]);
+            let why = error.to_string() + &error.hint();
+            kernel::complain(&[&why, ": this process goes on with local memory"]);
+            let _ = FAILURE.set(why);
             None
         }
     }
