@@ -390,6 +390,21 @@ fn a_process_that_could_not_borrow_reports_why() {
 }
 
 #[test]
+fn what_is_not_the_library_is_refused() {
+    let host = Host::new();
+    let _lender = Lender::start(&host, "64M");
+    let dir = tempfile::tempdir().unwrap();
+    let text = dir.path().join("text");
+    std::fs::write(&text, "plain text").unwrap();
+    for other in [text, program("borrowed"), dir.path().join("none")] {
+        let mut command = borrow(&host, &["32M"], &["true"]);
+        let done = Done::from(command.env("RACKMEM_PRELOAD", &other).output().unwrap());
+        let is_told = done.err.contains("RACKMEM_PRELOAD") && done.err.lines().count() == 1;
+        assert!(done.status == Some(1) && is_told, "{done:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_lent_to_is_told_before_it_starts() {
     let host = Host::new();
     let nobody = host.fails(1, &["borrow", "64M", "--", "true"]);

@@ -303,9 +303,14 @@ fn library() -> Result<PathBuf> {
 fn library_anywhere() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("RACKMEM_PRELOAD") {
         let path = PathBuf::from(path);
-        return path.canonicalize().map_err(|error| {
+        let found = path.canonicalize().map_err(|error| {
             Failure::io(format!("cannot use RACKMEM_PRELOAD='{}'", path.display()), error)
-        });
+        })?;
+        loadable::check_library(&found).map_err(|failure| {
+            let why = failure.message.unwrap_or_default();
+            Failure::new(format!("cannot use RACKMEM_PRELOAD: {why}; unset it, or name {LIBRARY}"))
+        })?;
+        return Ok(found);
     }
     installed::find(LIBRARY, LIBRARY)?.ok_or_else(|| {
         Failure::new(format!(
