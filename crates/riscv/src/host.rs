@@ -75,6 +75,8 @@ pub struct LocalHost {
     pub inputs: BTreeMap<String, bool>,
     /// Source of standard input.
     pub input: Input,
+    /// Whether nobody reads standard output any more, and standard error, that are captured: writes then fail.
+    pub is_unread: [bool; 2],
     /// Bytes of memory that the program finds in its machine.
     pub memory_bytes: u64,
     /// Waits for the programs that share the folder and come before this one.
@@ -101,6 +103,7 @@ impl LocalHost {
             warnings: Vec::new(),
             inputs: BTreeMap::new(),
             input: Input::Empty,
+            is_unread: [false; 2],
             memory_bytes: MEMORY,
             earlier: None,
             harts: harts.max(1),
@@ -402,6 +405,9 @@ impl Host for LocalHost {
     }
 
     fn output(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+        if self.is_unread[(stream == Stream::Err) as usize] {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         match (self.output, stream) {
             (Output::Capture, Stream::Out) => self.stdout.extend_from_slice(bytes),
             (Output::Capture, Stream::Err) => self.stderr.extend_from_slice(bytes),

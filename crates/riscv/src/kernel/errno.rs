@@ -93,6 +93,7 @@ impl From<io::Error> for Errno {
             io::ErrorKind::ReadOnlyFilesystem => Errno::ROFS,
             io::ErrorKind::InvalidInput => Errno::INVAL,
             io::ErrorKind::ResourceBusy => Errno::BUSY,
+            io::ErrorKind::BrokenPipe => Errno::PIPE,
             _ => Errno::IO,
         }
     }
