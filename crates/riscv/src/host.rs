@@ -22,7 +22,7 @@ use crate::kernel::{Change, Code, Errno, Host, Kind, OpenMode, Opened, Status, S
 pub use folder::{FOLDER, plain};
 use folder::{Folder, Lost, Place};
 use held::hold;
-use names::{check_kind, is_folders, permitted};
+use names::{check_kind, ends_in_dots, is_folders, permitted};
 pub use numbers::Numbers;
 
 /// Mapped parts of libraries whose functions are known by name.
@@ -472,7 +472,7 @@ impl Host for LocalHost {
         if mode.is_nameless {
             return self.open_nameless(name, mode).map_err(|error| self.too_many(error));
         }
-        if mode.create && name.ends_with('/') {
+        if mode.create && name.ends_with('/') && !ends_in_dots(name) {
             // The folder that it would be in has to be there.
             self.folder.resolve(name, false).map_err(Lost::into_error)?;
             return Err(Errno::ISDIR.into());
