@@ -367,6 +367,11 @@ fn last_parts() {
 }
 
 #[test]
+fn alone() {
+    prints_the_same("alone", &[]);
+}
+
+#[test]
 fn folders() {
     prints_the_same("folders", &[]);
 }
