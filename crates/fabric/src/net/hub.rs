@@ -166,7 +166,7 @@ impl Hub {
             spare,
             looked,
         };
-        hub.keep_spare();
+        hub.reserve()?;
         Ok(hub)
     }
 
@@ -227,7 +227,7 @@ impl Hub {
     /// # Errors
     /// The error of the kernel.
     pub fn wait(&mut self, patience: Duration, seen: &mut Vec<Seen>) -> Result<()> {
-        self.keep_spare();
+        let _ = self.reserve();
         let pause = self.pause();
         let accepts = self.has_room() && pause.is_none();
         let patience = pause.map_or(patience, |pause| pause.min(patience));
@@ -278,12 +278,17 @@ impl Hub {
         }
     }
 
-    /// Opens the spare descriptors again that are missing.
-    fn keep_spare(&mut self) {
+    /// Opens the spare descriptors that are missing.
+    ///
+    /// # Errors
+    /// There are no more: one more peer would not even hear why it is turned away.
+    pub fn reserve(&mut self) -> Result<()> {
         while self.spare.len() < SPARE {
-            let Ok(fd) = self.waker.0.try_clone() else { return };
-            self.spare.push(fd);
+            let spare = self.waker.0.try_clone();
+            let cannot = |error| Error::io("cannot serve connections", error);
+            self.spare.push(spare.map_err(cannot)?);
         }
+        Ok(())
     }
 
     fn accept(&mut self) {

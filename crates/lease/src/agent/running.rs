@@ -117,6 +117,7 @@ impl Running {
         let silent = "the monitor does not answer: is its process stopped?";
         let mut reason = Error::refused(silent.to_owned());
         loop {
+            self.hub.reserve()?;
             if let Some(error) = self.look_for_monitor().or_else(|| self.uplink.failure()) {
                 if matches!(error, Error::Plain(Plain::Refused(_) | Plain::Protocol(_))) {
                     return Err(error);
