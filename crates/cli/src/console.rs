@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
@@ -36,6 +37,17 @@ pub fn output_failed(error: io::Error) -> Failure {
         io::ErrorKind::BrokenPipe => Failure::silent(READER_GONE),
         _ => Failure::io("cannot write the output", error),
     }
+}
+
+/// Whether this is the status of a program that `SIGPIPE` has ended, and nobody reads stdout any more: as a shell, the
+/// command then says nothing of it.
+pub fn has_lost_reader(status: u8) -> bool {
+    let stdout = io::stdout();
+    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    status == READER_GONE
+        && poll(&mut polled, Some(&now)).is_ok()
+        && polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
 /// Says something that is neither a result nor a failure.

@@ -62,6 +62,6 @@ impl From<rackmem_fabric::error::Error> for Failure {
 
 impl From<rackmem_lease::Error> for Failure {
     fn from(error: rackmem_lease::Error) -> Failure {
-        Failure::new(error.to_string())
+        Failure::new(error.to_string() + &error.hint())
     }
 }

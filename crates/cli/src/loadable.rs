@@ -8,8 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use object::LittleEndian;
-use object::elf::{EM_RISCV, FileHeader64, PT_INTERP};
+use object::elf::{EM_RISCV, ET_DYN, FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
+
+use rackmem_paging::program::SETTINGS_VARIABLE;
 
 use crate::failure::{Failure, Result};
 
@@ -113,6 +115,27 @@ fn check_binary(path: &Path) -> Result<()> {
         Kind::Foreign => refuse("it is no 64-bit Linux program of this machine's kind"),
         Kind::Static => refuse("it is linked statically, so no library can be loaded into it"),
         Kind::Go => refuse("it is a Go program, whose runtime calls the kernel past every library"),
+    }
+}
+
+/// Checks that a file is this version's library for programs: the loader ignores others with a word that few read, or
+/// with none.
+///
+/// # Errors
+/// It is not: says so.
+pub fn check_library(path: &Path) -> Result<()> {
+    let bytes = fs::read(path)
+        .map_err(|error| Failure::io(format!("cannot read '{}'", path.display()), error))?;
+    let is_library = FileHeader64::<LittleEndian>::parse(&bytes[..]).is_ok_and(|header| {
+        let is_shared = header.e_type(LittleEndian) == ET_DYN;
+        is_shared && header.e_machine(LittleEndian) == MACHINE
+    });
+    let reads = SETTINGS_VARIABLE.as_bytes();
+    match is_library && bytes.windows(reads.len()).any(|part| part == reads) {
+        true => Ok(()),
+        false => {
+            Err(Failure::new(format!("'{}' is not rackmem's library for programs", path.display())))
+        }
     }
 }
 

@@ -282,6 +282,128 @@ fn the_exit_status_is_that_of_the_program() {
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&done), Some(libc::SIGTERM));
 }
 
+/// Runs a program of tests/c on borrowed memory to its end.
+fn whole(host: &Host, name: &str, args: &[&str]) {
+    let args = [args, &["--cache", CACHE, "--threshold", "0"]].concat();
+    let program = program(name);
+    let done = borrow(host, &args, &[program.to_str().unwrap()]).output().unwrap();
+    let done = Done::from(done);
+    assert!(done.status == Some(0) && done.out == "ok\n", "{args:?}: {done:?}");
+}
+
+#[test]
+fn coroutines_have_stacks_of_borrowed_memory() {
+    let host = Host::new();
+    let _lender = Lender::start(&host, "256M");
+    if is_possible(&host) {
+        for mode in ["thread", "inline", "auto"] {
+            whole(&host, "coroutines", &["192M", "--mode", mode]);
+        }
+    }
+}
+
+#[test]
+fn a_program_at_its_limit_on_open_files_has_its_memory() {
+    let host = Host::new();
+    let _lender = Lender::start_on_network(&host, "256M");
+    if !is_possible(&host) {
+        return;
+    }
+    whole(&host, "limited", &["64M"]);
+    whole(&host, "limited", &["64M", "--network"]);
+    // Where the limit cannot be raised, a line names it.
+    let args = ["64M", "--cache", CACHE, "--threshold", "0", "--network"];
+    let command = [program("limited").to_str().unwrap().to_owned(), "for-good".to_owned()];
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let done = Done::from(borrow(&host, &args, &command).output().unwrap());
+    let is_told = done.out == "no fork\n" && done.err.contains("ulimit -n");
+    assert!(done.status == Some(0) && (is_told || done.out == "ok\n"), "{done:?}");
+}
+
+/// A command that may have so many files open.
+fn limit_files(command: &mut Command, most: u64) -> &mut Command {
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+    // SAFETY: a system call, of the child.
+    unsafe {
+        command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_NOFILE, &limit) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        })
+    }
+}
+
+#[test]
+fn a_lender_without_descriptors_says_so() {
+    if !is_possible_here() {
+        return;
+    }
+    let program = program("borrowed");
+    let mut has_run = false;
+    for most in 8..24 {
+        let host = Host::new();
+        let args = ["lend", "64M", "--overcommit", "--listen", "127.0.0.1:0", "--insecure"];
+        let mut command = host.command(&args);
+        let command = limit_files(&mut command, most).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut lender = command.spawn().unwrap();
+        let mut lines = BufReader::new(lender.stdout.take().unwrap()).lines().map(Result::unwrap);
+        if !lines.any(|line| line.contains("lends")) {
+            let done = Done::from(lender.wait_with_output().unwrap());
+            assert!(done.err.contains("ulimit -n"), "{most}: {done:?}");
+            continue;
+        }
+        let lender = Lender(lender);
+        for network in [&[][..], &["--network", "--patience", "1"]] {
+            let args = [&["32M", "--threshold", "0"], network].concat();
+            let command = [program.to_str().unwrap(), "echo"];
+            let done = Done::from(borrow(&host, &args, &command).output().unwrap());
+            let is_well = done.status == Some(0) && done.err.is_empty();
+            assert!(is_well || done.err.contains("ulimit -n"), "{most}: {done:?}");
+            has_run |= is_well;
+        }
+        drop(lender);
+    }
+    assert!(has_run);
+}
+
+fn is_possible_here() -> bool {
+    let host = Host::new();
+    let _lender = Lender::start(&host, "64M");
+    is_possible(&host)
+}
+
+#[test]
+fn a_process_that_could_not_borrow_reports_why() {
+    let host = Host::new();
+    let lender = Lender::start(&host, "64M");
+    if !is_possible(&host) {
+        return;
+    }
+    let program = program("borrowed");
+    // The lender ends after the command has seen it.
+    let script = format!("kill -9 {}; exec \"$0\" echo", lender.0.id());
+    let args = ["32M", "--threshold", "0", "--stats"];
+    let command = ["sh", "-c", &script, program.to_str().unwrap()];
+    let done = Done::from(borrow(&host, &args, &command).output().unwrap());
+    let report = done.err.lines().find(|line| line.contains("nothing was borrowed")).unwrap();
+    assert!(report.contains("no lease could be made: "), "{report}");
+    assert!(!report.contains("--threshold"), "{report}");
+}
+
+#[test]
+fn what_is_not_the_library_is_refused() {
+    let host = Host::new();
+    let _lender = Lender::start(&host, "64M");
+    let dir = tempfile::tempdir().unwrap();
+    let text = dir.path().join("text");
+    std::fs::write(&text, "plain text").unwrap();
+    for other in [text, program("borrowed"), dir.path().join("none")] {
+        let mut command = borrow(&host, &["32M"], &["true"]);
+        let done = Done::from(command.env("RACKMEM_PRELOAD", &other).output().unwrap());
+        let is_told = done.err.contains("RACKMEM_PRELOAD") && done.err.lines().count() == 1;
+        assert!(done.status == Some(1) && is_told, "{done:?}");
+    }
+}
+
 #[test]
 fn what_cannot_be_lent_to_is_told_before_it_starts() {
     let host = Host::new();

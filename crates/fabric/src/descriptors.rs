@@ -2,11 +2,14 @@
 //!
 //! Programs close what they have not opened (`closefrom(3)` of daemons and of children), and take numbers as they like
 //! (`dup2`). Where [`hide`] was called, descriptors that are [`own`] have high numbers and are known, so that the
-//! functions by which programs close can leave them out.
+//! functions by which programs close can leave them out. A program's limit on open files is not for them either: see
+//! [`beyond_limit`].
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Numbers that can be known.
 const NUMBERS: usize = 1 << 16;
@@ -46,7 +49,56 @@ pub fn own(fd: OwnedFd) -> OwnedFd {
 /// # Errors
 /// That of the kernel.
 pub fn again(fd: &OwnedFd) -> io::Result<OwnedFd> {
-    fd.try_clone().map(own)
+    beyond_limit(|| fd.try_clone()).map(own)
+}
+
+/// Makes descriptors of the library's. If the program is at its limit on open files, the limit is higher meanwhile, as
+/// far as this process may raise it: what a program may open says nothing of the memory that it has borrowed. `open`
+/// does not wait.
+///
+/// # Errors
+/// That of `open`.
+pub fn beyond_limit<T, E: Into<io::Error>>(open: impl Fn() -> Result<T, E>) -> io::Result<T> {
+    let error = match open().map_err(E::into) {
+        Err(error) if error.raw_os_error() == Some(libc::EMFILE) => error,
+        opened => return opened,
+    };
+    if !IS_HIDING.load(Ordering::Acquire) {
+        return Err(error);
+    }
+    let _raising = Raising::begin();
+    let before = getrlimit(Resource::Nofile);
+    // The lowest free number may be far above a limit that was lowered.
+    let current = before.current.map(|current| current.saturating_add(NUMBERS as u64));
+    let maximum = before.maximum.zip(current).map(|(maximum, current)| maximum.max(current));
+    let is_raised = setrlimit(Resource::Nofile, Rlimit { current, maximum })
+        .or_else(|_| setrlimit(Resource::Nofile, Rlimit { current: before.maximum, ..before }));
+    let opened = if is_raised.is_ok() { open().map_err(E::into) } else { Err(error) };
+    let _ = setrlimit(Resource::Nofile, before);
+    opened
+}
+
+/// Process whose thread raises the limit; 0: none. A child of fork does not wait for a thread of its parent.
+static RAISING: AtomicU32 = AtomicU32::new(0);
+
+/// Held by the thread that raises the limit, so that no other takes the raised one for the program's.
+struct Raising;
+
+impl Raising {
+    fn begin() -> Raising {
+        let own = std::process::id();
+        let is_free = |holder: u32| (holder != own).then_some(own);
+        while RAISING.fetch_update(Ordering::AcqRel, Ordering::Acquire, is_free).is_err() {
+            std::thread::yield_now();
+        }
+        Raising
+    }
+}
+
+impl Drop for Raising {
+    fn drop(&mut self) {
+        RAISING.store(0, Ordering::Release);
+    }
 }
 
 /// Whether a descriptor is hidden.
@@ -87,6 +139,8 @@ fn lowest() -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{Mode, OFlags};
+
     use super::*;
 
     #[test]
@@ -104,5 +158,21 @@ mod tests {
         assert!(is_own(other.as_raw_fd()));
         close(number);
         assert!(!is_own(number) && !is_own(-1) && !is_own(i32::MAX));
+        beyond_a_limit();
+    }
+
+    /// In the same test, as the limit is the process's.
+    fn beyond_a_limit() {
+        let before = getrlimit(Resource::Nofile);
+        let open = || rustix::fs::open("/dev/null", OFlags::CLOEXEC, Mode::empty());
+        let low = Rlimit { current: Some(64), ..before };
+        setrlimit(Resource::Nofile, low).expect("it may be lower");
+        let files: Vec<OwnedFd> = std::iter::from_fn(|| open().ok()).collect();
+        assert_eq!(open().err(), Some(rustix::io::Errno::MFILE));
+        let beyond = beyond_limit(open).expect("the limit may be as before");
+        assert!(beyond.as_raw_fd() >= 64);
+        assert_eq!(getrlimit(Resource::Nofile).current, Some(64));
+        drop(files);
+        setrlimit(Resource::Nofile, before).expect("it was so");
     }
 }

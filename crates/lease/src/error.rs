@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rackmem_fabric::error::Error as Plain;
+use rackmem_fabric::error::{Error as Plain, limit_hint};
 use rackmem_fabric::frame::FrameError;
 
 /// Result of an operation on borrowed memory.
@@ -77,6 +77,19 @@ impl Error {
                 Error::OutOfRange { offset, length, size_bytes }
             }
             Error::Plain(error) => error.again().into(),
+        }
+    }
+
+    /// Whether this number of an error says that this process, or its host, may have no more files open.
+    pub(crate) fn is_at_limit(errno: i32) -> bool {
+        matches!(errno, libc::EMFILE | libc::ENFILE)
+    }
+
+    /// What to do about it if a limit on open files is the cause; follows the text. Else empty.
+    pub fn hint(&self) -> String {
+        match self {
+            Error::Plain(Plain::Io { source, .. }) => limit_hint(source),
+            _ => String::new(),
         }
     }
 

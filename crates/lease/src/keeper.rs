@@ -70,7 +70,8 @@ impl Keeper {
         tell: Tell,
     ) -> Result<Keeper> {
         let event = || {
-            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+            descriptors::beyond_limit(|| eventfd(0, flags))
                 .map(descriptors::own)
                 .map_err(|error| Error::io("cannot make an eventfd", error))
         };

@@ -12,7 +12,7 @@ use super::ranges::Child;
 use super::slots::Frozen;
 use super::table::Table;
 use super::{Pager, open_uffd};
-use rackmem_lease::descriptors::own;
+use rackmem_lease::descriptors::{beyond_limit, own};
 use rackmem_lease::error::{Error, Result};
 use rackmem_lease::sync::wait::Lock;
 
@@ -31,15 +31,19 @@ struct Pending {
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [0; 2];
-    // SAFETY: the call fills in two descriptors, which are new.
-    unsafe {
-        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
-            let error = io::Error::last_os_error();
-            return Err(Error::io("cannot make the pipe by which a child's end is noticed", error));
+    let made = beyond_limit(|| {
+        let mut ends = [0; 2];
+        // SAFETY: the call fills in two descriptors, which are new.
+        unsafe {
+            match libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) {
+                0 => Ok(ends.map(|end| OwnedFd::from_raw_fd(end))),
+                _ => Err(io::Error::last_os_error()),
+            }
         }
-        Ok((own(OwnedFd::from_raw_fd(ends[0])), own(OwnedFd::from_raw_fd(ends[1]))))
-    }
+    });
+    let cannot = |error| Error::io("cannot make the pipe by which a child's end is noticed", error);
+    let [reader, writer] = made.map_err(cannot)?.map(own);
+    Ok((reader, writer))
 }
 
 impl Ticket {

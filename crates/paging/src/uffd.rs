@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use super::options::PAGE_BYTES;
-use rackmem_lease::descriptors::own;
+use rackmem_lease::descriptors::{beyond_limit, own};
 
 const API_VERSION: u64 = 0xaa;
 const PAGEFAULT: u8 = 0x12;
@@ -194,7 +194,7 @@ fn open_any() -> io::Result<(OwnedFd, bool)> {
 
 /// Features that the kernel has.
 fn supported() -> Result<u64, OpenError> {
-    let (fd, _) = open_any().map_err(OpenError::NotPermitted)?;
+    let (fd, _) = beyond_limit(open_any).map_err(OpenError::NotPermitted)?;
     let mut api = Api { api: API_VERSION, ..Api::default() };
     raw_ioctl(fd.as_raw_fd(), API, &mut api).map_err(|_| OpenError::TooOld(REQUIRED))?;
     Ok(api.features)
@@ -212,7 +212,7 @@ impl Uffd {
         if supported & required != required {
             return Err(OpenError::TooOld(required & !supported));
         }
-        let (fd, is_user_mode_only) = open_any().map_err(OpenError::NotPermitted)?;
+        let (fd, is_user_mode_only) = beyond_limit(open_any).map_err(OpenError::NotPermitted)?;
         let fd = own(fd);
         let features = required | wanted & supported & !feature::SIGBUS;
         let mut api = Api { api: API_VERSION, features, ioctls: 0 };

@@ -32,7 +32,7 @@ extern "C" fn before() {
         let refused = pager.before_fork();
         IS_REFUSED.store(refused.is_err(), Ordering::Relaxed);
         if let Err(error) = refused {
-            kernel::complain(&["no fork: ", &error.to_string()]);
+            kernel::complain(&["no fork: ", &error.to_string(), &error.hint()]);
         }
     }
     reserved::LOCK.take();
@@ -61,7 +61,8 @@ extern "C" fn in_child() {
     if let Some(pager) = process::pager()
         && let Err(error) = pager.after_fork_in_child()
     {
-        kernel::complain(&["the child of a fork cannot go on: ", &error.to_string()]);
+        let why = error.to_string() + &error.hint();
+        kernel::complain(&["the child of a fork cannot go on: ", &why]);
         give_up();
     }
     process::BEGIN.give();

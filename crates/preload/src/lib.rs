@@ -12,6 +12,7 @@
 //! | `malloc` | malloc and its kin, with an allocator that is known; the program's own is left alone |
 //! | `fork` | fork: a child reads its parent's memory |
 //! | `signals` | sigaction and its kin: programs with a handler of SIGBUS of their own |
+//! | `stacks` | alternate signal stacks of the library's: programs may run on stacks of borrowed memory |
 //! | `local`, `standin` | local memory for system calls in place of memory that is away, if the kernel cannot wait |
 //! | `transfer`, `messages` | read, write, send, receive and their kin |
 //! | `files`, `waits` | tables of all other calls that are given memory |
@@ -55,9 +56,9 @@
 //! - *SIGBUS, inline.* The program's handler is kept. It gets signals that are not the pager's, and faults on lost
 //!   pages. Other signals wait while a page is brought, because their handlers may touch borrowed memory. SIGBUS is
 //!   never blocked. Alternate stacks are not borrowed (`signals`) and may be small: pages are brought on stacks of the
-//!   pager's.
+//!   pager's. Threads without one have the library's (`stacks`).
 //! - *Descriptors.* Programs close numbers that they have not opened. The library's have high numbers, and
-//!   `descriptors` leaves them out.
+//!   `descriptors` leaves them out. The program's limit on open files does not hold for them where it can be raised.
 //!
 //! # Limits
 //!
@@ -85,6 +86,7 @@ mod raw;
 mod report;
 mod reserved;
 mod signals;
+mod stacks;
 mod standin;
 mod streams;
 mod thread;

@@ -1,6 +1,7 @@
 //! The borrowing of this process: none, until it has mapped more than the threshold.
 
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
 use rackmem_lease::Result;
@@ -9,7 +10,7 @@ use rackmem_paging::Pager;
 use rackmem_paging::program::{MIN_MAPPING_BYTES, SETTINGS_VARIABLE, Settings};
 
 use crate::lock::Lock;
-use crate::{binary, fork, kernel, libraries, report, thread};
+use crate::{binary, fork, kernel, libraries, report, signals, stacks, thread};
 
 /// Pager and lease of a process that borrows. Lives until the process ends.
 pub struct Borrowing {
@@ -33,6 +34,9 @@ const BEGINNING: u8 = 1;
 const NEVER: u8 = 2;
 /// It may borrow.
 const READY: u8 = 3;
+
+/// Reason why no lease could be made.
+static FAILURE: OnceLock<String> = OnceLock::new();
 
 static SETTINGS: AtomicPtr<Settings> = AtomicPtr::new(ptr::null_mut());
 static BORROWING: AtomicPtr<Borrowing> = AtomicPtr::new(ptr::null_mut());
@@ -88,6 +92,9 @@ pub fn begin() {
             fork::register();
             report::register();
             binary::begin();
+            if signals::may_be_inline() {
+                stacks::begin();
+            }
             STATE.store(READY, Ordering::Release);
         }
         Err(error) => {
@@ -140,6 +147,11 @@ pub fn borrowing() -> Option<&'static Borrowing> {
 /// The pager, if there is one.
 pub fn pager() -> Option<&'static Pager> {
     borrowing().map(|borrowing| &borrowing.pager)
+}
+
+/// Reason why this process, which was to borrow, could not.
+pub fn failure() -> Option<&'static str> {
+    FAILURE.get().map(String::as_str)
 }
 
 /// Memory stays local.
@@ -211,7 +223,9 @@ fn start() -> Option<&'static Pager> {
         }
         Err(error) => {
             STATE.store(NEVER, Ordering::Release);
-            kernel::complain(&[&error.to_string(), ": this process goes on with local memory"]);
+            let why = error.to_string() + &error.hint();
+            kernel::complain(&[&why, ": this process goes on with local memory"]);
+            let _ = FAILURE.set(why);
             None
         }
     }

@@ -78,25 +78,37 @@ fn mapped() -> String {
         mib(process::borrowed_bytes()),
         mib(all_local_bytes()),
     );
-    for (why, words) in REASONS {
-        if process::local_bytes(why) != 0 {
-            text += &format!(", {:.1} MiB {words}", mib(process::local_bytes(why)));
-        }
-    }
+    text += &reasons();
     text + "\n"
+}
+
+/// The parts of the mapped memory that stayed local, each with its reason.
+fn reasons() -> String {
+    let part = |(why, words)| match process::local_bytes(why) {
+        0 => String::new(),
+        bytes => format!(", {:.1} MiB {words}", mib(bytes)),
+    };
+    REASONS.into_iter().map(part).collect()
 }
 
 /// Text on a process that has leased nothing.
 fn nothing(settings: &Settings) -> String {
     let used = kernel::used_bytes().unwrap_or(0);
+    let begins = match process::failure() {
+        Some(why) => format!("no lease could be made: {why}"),
+        None => format!(
+            "a process borrows from the first large mapping on that it makes beyond --threshold {:.1} MiB",
+            mib(settings.threshold_bytes)
+        ),
+    };
     format!(
-        "rackmem: {} ({}): nothing was borrowed: it used {:.1} MiB and mapped {:.1} MiB through the C library, and \
-         borrows from --threshold {:.1} MiB on\n",
+        "rackmem: {} ({}): nothing was borrowed: it used {:.1} MiB and mapped {:.1} MiB through the C library{}; \
+         {begins}\n",
         name(),
         std::process::id(),
         mib(used),
         mib(all_local_bytes()),
-        mib(settings.threshold_bytes),
+        reasons(),
     )
 }
 

@@ -12,13 +12,16 @@ use rackmem_paging::program::Mode;
 
 use crate::local::{Locals, Pointer};
 use crate::next::next;
-use crate::{heap, process, thread};
+use crate::{heap, process, stacks, thread};
 
 /// Whether faults come, or may come, as SIGBUS.
 fn is_inline() -> bool {
-    !thread::is_inside()
-        && process::may_borrow()
-        && process::settings().is_some_and(|settings| settings.mode != Mode::Thread)
+    !thread::is_inside() && process::may_borrow() && may_be_inline()
+}
+
+/// The same of a process that may borrow.
+pub fn may_be_inline() -> bool {
+    process::settings().is_some_and(|settings| settings.mode != Mode::Thread)
 }
 
 /// As sigaction(2).
@@ -171,5 +174,6 @@ pub unsafe extern "C" fn sigaltstack(
             stack = &raw const changed;
         }
     }
-    next!(sigaltstack(stack => *const libc::stack_t, old => *mut libc::stack_t) -> c_int)
+    // SAFETY: the caller's promise.
+    unsafe { stacks::change(stack, old) }
 }

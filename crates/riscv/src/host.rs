@@ -22,7 +22,7 @@ use crate::kernel::{Change, Code, Errno, Host, Kind, OpenMode, Opened, Status, S
 pub use folder::{FOLDER, plain};
 use folder::{Folder, Lost, Place};
 use held::hold;
-use names::{check_kind, is_folders, permitted};
+use names::{check_kind, ends_in_dots, is_folders, permitted};
 pub use numbers::Numbers;
 
 /// Mapped parts of libraries whose functions are known by name.
@@ -75,6 +75,8 @@ pub struct LocalHost {
     pub inputs: BTreeMap<String, bool>,
     /// Source of standard input.
     pub input: Input,
+    /// Whether nobody reads standard output any more, and standard error, that are captured: writes then fail.
+    pub is_unread: [bool; 2],
     /// Bytes of memory that the program finds in its machine.
     pub memory_bytes: u64,
     /// Waits for the programs that share the folder and come before this one.
@@ -101,6 +103,7 @@ impl LocalHost {
             warnings: Vec::new(),
             inputs: BTreeMap::new(),
             input: Input::Empty,
+            is_unread: [false; 2],
             memory_bytes: MEMORY,
             earlier: None,
             harts: harts.max(1),
@@ -402,6 +405,9 @@ impl Host for LocalHost {
     }
 
     fn output(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+        if self.is_unread[(stream == Stream::Err) as usize] {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         match (self.output, stream) {
             (Output::Capture, Stream::Out) => self.stdout.extend_from_slice(bytes),
             (Output::Capture, Stream::Err) => self.stderr.extend_from_slice(bytes),
@@ -466,7 +472,7 @@ impl Host for LocalHost {
         if mode.is_nameless {
             return self.open_nameless(name, mode).map_err(|error| self.too_many(error));
         }
-        if mode.create && name.ends_with('/') {
+        if mode.create && name.ends_with('/') && !ends_in_dots(name) {
             // The folder that it would be in has to be there.
             self.folder.resolve(name, false).map_err(Lost::into_error)?;
             return Err(Errno::ISDIR.into());

@@ -56,7 +56,8 @@ pieces, between which other users of the same file position may come; appending 
 there: io_uring, which is refused with ENOSYS so that programs use other calls; system calls that do not go \
 through the C library (libaio, assembly), which fail with EFAULT if their memory is away; aio_read and \
 aio_write; pointers inside of the arguments of ioctl and setsockopt; process_vm_readv by another process, and \
-ptrace; and stacks that a program makes of borrowed memory.";
+ptrace; and signals, unless their handlers have SA_ONSTACK, on stacks that a program makes of borrowed \
+memory.";
 
 /// Last text of it.
 pub const EXAMPLES: &str = "\
@@ -302,9 +303,14 @@ fn library() -> Result<PathBuf> {
 fn library_anywhere() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("RACKMEM_PRELOAD") {
         let path = PathBuf::from(path);
-        return path.canonicalize().map_err(|error| {
+        let found = path.canonicalize().map_err(|error| {
             Failure::io(format!("cannot use RACKMEM_PRELOAD='{}'", path.display()), error)
-        });
+        })?;
+        loadable::check_library(&found).map_err(|failure| {
+            let why = failure.message.unwrap_or_default();
+            Failure::new(format!("cannot use RACKMEM_PRELOAD: {why}; unset it, or name {LIBRARY}"))
+        })?;
+        return Ok(found);
     }
     installed::find(LIBRARY, LIBRARY)?.ok_or_else(|| {
         Failure::new(format!(

@@ -1,6 +1,7 @@
 //! Files that a run writes, beside a program that changes its folder.
 
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -311,4 +312,56 @@ fn descriptors_of_one_file_stay_so_from_a_checkpoint_on() {
     for options in [&region[..], &["--restore", "here"]] {
         assert_eq!(printed(options), expected, "{options:?}");
     }
+}
+
+/// Prints lines for ever; with an argument it ignores `SIGPIPE`, and says what a write that nobody reads returns.
+const PRINTING: &[u8] = br#"
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+    char line[512];
+    memset(line, 'x', sizeof line);
+    line[sizeof line - 1] = '\n';
+    if (count > 1) signal(SIGPIPE, SIG_IGN);
+    while (write(1, line, sizeof line) > 0)
+        ;
+    return errno == EPIPE ? 3 : 4;
+}
+"#;
+
+#[test]
+fn a_program_whose_reader_has_gone_ends_as_in_a_shell() {
+    let Some(dir) = compiled("printing", PRINTING) else { return };
+    for first in ["--functional", "sonuma"] {
+        for (word, status) in [(None, 141), (Some("ignore"), 3)] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
+            command
+                .current_dir(dir.path())
+                .args(["sim", "exec", first, "printing.rv64"])
+                .args(word);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let mut lines = BufReader::new(child.stdout.take().unwrap());
+            let mut line = String::new();
+            assert_eq!(lines.read_line(&mut line).unwrap(), 512);
+            drop(lines);
+            let mut said = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+            let ended = child.wait().unwrap();
+            assert_eq!((ended.code(), said.as_str()), (Some(status), ""), "{first}");
+        }
+    }
+}
+
+#[test]
+fn processes_whose_reader_has_gone_end() {
+    let Some(dir) = compiled("printing", PRINTING) else { return };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rackmem"));
+    command.args(["sim", "exec", "sonuma", "--nodes", "2", "printing.rv64"]);
+    let mut child = command.current_dir(dir.path()).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(141));
 }

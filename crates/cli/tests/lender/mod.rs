@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use crate::common::{Done, Host, kill};
 
 /// A process that lends; killed when dropped.
-pub struct Lender(Child);
+pub struct Lender(pub Child);
 
 impl Lender {
     pub fn start(host: &Host, size: &str) -> Lender {

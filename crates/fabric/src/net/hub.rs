@@ -36,6 +36,9 @@ const CHUNK_BYTES: usize = 16 << 10;
 /// Until the next attempt to accept, when there is no descriptor or memory for one more peer.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
 
+/// Descriptors that a peer takes until it is trusted.
+const SPARE: usize = 2;
+
 /// Number of a peer; never used again.
 pub type PeerId = u64;
 
@@ -115,6 +118,8 @@ struct Peer {
     waiting_bytes: usize,
     last_heard: Instant,
     gone: Option<How>,
+    /// The reason why it is not served, if it is not.
+    turned_away: Option<String>,
 }
 
 /// Listeners and peers.
@@ -130,6 +135,9 @@ pub struct Hub {
     waker: Waker,
     /// Since an attempt to accept failed for want of descriptors or memory: when to try again.
     shortage: Option<Instant>,
+    /// Kept open for a peer that finds no descriptor left: it is accepted in their place, so that it hears why it is
+    /// not served.
+    spare: Vec<OwnedFd>,
     /// End of the last wait.
     looked: Instant,
 }
@@ -145,8 +153,21 @@ impl Hub {
         let waker = Waker(Arc::new(wake));
         let (listeners, peers, strangers) = (Vec::new(), BTreeMap::new(), Strangers::default());
         let looked = Instant::now();
-        let (next_peer, shortage) = (1, None);
-        Ok(Hub { listeners, peers, strangers, next_peer, proof, rights, waker, shortage, looked })
+        let (next_peer, shortage, spare) = (1, None, Vec::new());
+        let mut hub = Hub {
+            listeners,
+            peers,
+            strangers,
+            next_peer,
+            proof,
+            rights,
+            waker,
+            shortage,
+            spare,
+            looked,
+        };
+        hub.reserve()?;
+        Ok(hub)
     }
 
     /// Listens at a port, too.
@@ -195,6 +216,7 @@ impl Hub {
             waiting_bytes: 0,
             last_heard: Instant::now(),
             gone: None,
+            turned_away: None,
         };
         self.peers.insert(id, peer);
         id
@@ -205,6 +227,7 @@ impl Hub {
     /// # Errors
     /// The error of the kernel.
     pub fn wait(&mut self, patience: Duration, seen: &mut Vec<Seen>) -> Result<()> {
+        let _ = self.reserve();
         let pause = self.pause();
         let accepts = self.has_room() && pause.is_none();
         let patience = pause.map_or(patience, |pause| pause.min(patience));
@@ -255,39 +278,78 @@ impl Hub {
         }
     }
 
+    /// Opens the spare descriptors that are missing.
+    ///
+    /// # Errors
+    /// There are no more: one more peer would not even hear why it is turned away.
+    pub fn reserve(&mut self) -> Result<()> {
+        while self.spare.len() < SPARE {
+            let spare = self.waker.0.try_clone();
+            let cannot = |error| Error::io("cannot serve connections", error);
+            self.spare.push(spare.map_err(cannot)?);
+        }
+        Ok(())
+    }
+
     fn accept(&mut self) {
         for at in 0..self.listeners.len() {
             // As many as there are places; later peers wait for the next round.
             for _ in 0..MAX_STRANGERS {
                 let Listener { fd, mode } = &self.listeners[at];
                 let mode = *mode;
-                let fd = match socket::accept(fd.as_fd(), mode.is_some()) {
+                let accept = || socket::accept(fd.as_fd(), mode.is_some());
+                let mut shortage = None;
+                let mut accepted = accept();
+                if accepted.as_ref().is_err_and(is_shortage) {
+                    self.spare.clear();
+                    shortage = std::mem::replace(&mut accepted, accept()).err();
+                }
+                let fd = match accepted {
                     Ok(fd) => fd,
                     Err(error) if is_shortage(&error) => return self.endure(&error),
                     Err(_) => break,
                 };
-                self.shortage = None;
-                if let Err(error) = self.welcome(fd, mode) {
-                    tracing::warn!("a peer was turned away: {error}");
+                match self.welcome(fd, mode, shortage) {
+                    Ok(None) => self.shortage = None,
+                    // It goes before there is room for the next one.
+                    Ok(Some(shortage)) => return self.endure(&shortage),
+                    Err(error) => tracing::warn!("a peer was turned away: {error}"),
                 }
             }
         }
     }
 
-    fn welcome(&mut self, fd: OwnedFd, mode: Option<u32>) -> Result<()> {
+    /// Makes an accepted connection a peer. With a `shortage`, or if there is one now, it is turned away at its first
+    /// message; returns the shortage.
+    fn welcome(
+        &mut self,
+        fd: OwnedFd,
+        mode: Option<u32>,
+        mut shortage: Option<io::Error>,
+    ) -> Result<Option<io::Error>> {
         let refused = |error| Error::io("it may not come", error);
         if let Some(mode) = mode {
             access::check_peer(fd.as_fd(), mode).map_err(refused)?;
         }
-        let stranger = self.strangers.admit(fd.as_fd()).map_err(refused)?;
-        if mode.is_some() {
-            self.add(fd, true, Trust::Yes, Some(stranger));
-            return Ok(());
+        let mut admitted = self.strangers.admit(fd.as_fd());
+        if admitted.as_ref().is_err_and(is_shortage) {
+            self.spare.clear();
+            let again = self.strangers.admit(fd.as_fd());
+            shortage = std::mem::replace(&mut admitted, again).err();
         }
-        let trust = Trust::Not(Greeter::new(self.proof.as_ref(), self.rights));
-        let id = self.add(fd, false, trust, Some(stranger));
-        self.peers.get_mut(&id).map(Peer::greet);
-        Ok(())
+        let stranger = admitted.map_err(refused)?;
+        let is_local = mode.is_some();
+        let trust = match is_local {
+            true => Trust::Yes,
+            false => Trust::Not(Greeter::new(self.proof.as_ref(), self.rights)),
+        };
+        let id = self.add(fd, is_local, trust, Some(stranger));
+        if let Some(peer) = self.peers.get_mut(&id) {
+            let why = |error: &io::Error| format!("{error}{}", crate::error::limit_hint(error));
+            peer.turned_away = shortage.as_ref().map(why);
+            peer.greet();
+        }
+        Ok(shortage)
     }
 
     /// Receives and sends a peer's bytes as far as possible, and takes its frames.
@@ -354,6 +416,11 @@ impl Hub {
             peer.put_out();
         }
         self.peers.remove(&id);
+    }
+
+    /// The reason why a peer that has come is to be turned away: this process has no descriptor left for it.
+    pub fn turned_away(&self, id: PeerId) -> Option<String> {
+        self.peers.get(&id)?.turned_away.clone()
     }
 
     /// Whether the peer is on this host.

@@ -5,12 +5,13 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use crate::socket::watch;
+use crate::socket::{wait, watch};
+use rustix::event::PollFlags;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use super::SILENCE;
 use crate::address::Address;
-use crate::descriptors::own;
+use crate::descriptors::{beyond_limit, own};
 use crate::error::{Error, Result};
 
 /// Interval of the kernel's keep-alive probes while a network is silent.
@@ -69,9 +70,7 @@ pub fn connect(address: &Address, patience: Duration) -> io::Result<OwnedFd> {
 fn connect_visibly(address: &Address, patience: Duration) -> io::Result<OwnedFd> {
     match address {
         Address::Unix(path) => {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let fd =
-                rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            let fd = new_socket(AddressFamily::UNIX)?;
             let address = SocketAddrUnix::new(path)?;
             let deadline = Instant::now() + patience;
             // A full queue of connections is no reason to wait in the kernel for ever.
@@ -88,10 +87,8 @@ fn connect_visibly(address: &Address, patience: Duration) -> io::Result<OwnedFd>
             let all = name.to_socket_addrs()?;
             let mut last = io::Error::from(io::ErrorKind::NotFound);
             for address in all {
-                match std::net::TcpStream::connect_timeout(&address, patience) {
-                    Ok(stream) => {
-                        stream.set_nonblocking(true)?;
-                        let fd = OwnedFd::from(stream);
+                match connect_tcp(address, patience) {
+                    Ok(fd) => {
                         watch(fd.as_fd(), SILENCE)?;
                         return Ok(fd);
                     }
@@ -101,6 +98,26 @@ fn connect_visibly(address: &Address, patience: Duration) -> io::Result<OwnedFd>
             Err(last)
         }
     }
+}
+
+/// A stream socket that does not block.
+fn new_socket(family: AddressFamily) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    beyond_limit(|| rustix::net::socket_with(family, SocketType::STREAM, flags, None))
+}
+
+fn connect_tcp(address: SocketAddr, patience: Duration) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let fd = new_socket(family)?;
+    match rustix::net::connect(&fd, &address) {
+        Ok(()) => return Ok(fd),
+        Err(rustix::io::Errno::INPROGRESS | rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    if wait(fd.as_fd(), PollFlags::OUT, patience)?.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "connection timed out"));
+    }
+    sockopt::socket_error(&fd)?.map_err(io::Error::from).map(|()| fd)
 }
 
 /// Has a TCP connection live for so long in silence, but at least [`SILENCE`]. After an outage it goes on within a

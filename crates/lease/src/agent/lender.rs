@@ -13,7 +13,7 @@ use super::lane::Lanes;
 use super::memory::Memory;
 use super::status::{Served, Traffic};
 use super::{Event as Told, Mail, Mailbox, Tell};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::messages::{Listing, Network, Offer, Party, Record, Reply, Request};
 use crate::placement::LEASE_BYTES;
 use crate::pool::{Action, Event, Pool, User};
@@ -228,7 +228,7 @@ impl Lender {
                 self.made.insert(base, memory);
                 Event::Made(base)
             }
-            Err(error) => Event::NotMade(base, error.to_string()),
+            Err(error) => Event::NotMade(base, error.to_string() + &error.hint()),
         };
         self.step(event, hub, tell);
     }
@@ -341,9 +341,14 @@ impl Lender {
         let (Some(memory), Ok(token)) = (self.made.remove(&record.base), random::token()) else {
             return hub.hang_up(user);
         };
-        let fd = match hub.is_local(user) {
-            true => memory.fd().try_clone_to_owned().ok(),
-            false => None,
+        let fd = match hub.is_local(user).then(|| memory.fd().try_clone_to_owned()) {
+            Some(Err(error)) => {
+                let error = Error::io("cannot hand over the memory of a lease", error);
+                let why = format!("{}: {error}{}", self.party.name, error.hint());
+                self.reply(user, Reply::Refused(why));
+                return self.step(Event::Gone(user), hub, tell);
+            }
+            fd => fd.and_then(std::io::Result::ok),
         };
         let leased = Reply::Leased {
             base: record.base,

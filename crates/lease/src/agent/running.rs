@@ -117,6 +117,7 @@ impl Running {
         let silent = "the monitor does not answer: is its process stopped?";
         let mut reason = Error::refused(silent.to_owned());
         loop {
+            self.hub.reserve()?;
             if let Some(error) = self.look_for_monitor().or_else(|| self.uplink.failure()) {
                 if matches!(error, Error::Plain(Plain::Refused(_) | Plain::Protocol(_))) {
                     return Err(error);
@@ -161,6 +162,11 @@ impl Running {
             return;
         }
         let Ok(request) = frame::decode::<Request>(frame) else { return self.drop_peer(peer) };
+        if let Some(why) = self.hub.turned_away(peer) {
+            let name = self.config.party().name;
+            self.refuse(peer, &format!("{name} cannot serve another connection: {why}"));
+            return self.drop_peer(peer);
+        }
         let node = self.hub.node(peer);
         if let Err(why) = self.config.access.check_right(node, request.rights()) {
             return self.refuse(peer, &why);

@@ -19,6 +19,7 @@ use crate::ANSWER;
 use crate::error::{Error, Result};
 use crate::messages::{Reply, Request as Message};
 use rackmem_fabric::address::Address;
+use rackmem_fabric::error::Error as Plain;
 use rackmem_fabric::net::link::Link;
 use rackmem_fabric::net::proof::Proof;
 use rackmem_fabric::net::socket::is_refused;
@@ -80,7 +81,10 @@ impl TcpStore {
             Ok((_, Reply::Refused(why))) => Err(self.health.broken(why)),
             Ok((_, other)) => Err(self.lose(format!("it answers {other:?}"))),
             Err(error) if is_refused(&error) => Err(self.lose("its process has ended")),
-            Err(error) => Err(self.health.broken(error.reason())),
+            Err(Plain::PeerLost { reason, .. }) => Err(self.health.broken(reason)),
+            // Nothing is known of the lender.
+            Err(error) if Error::is_at_limit(error.errno()) => Err(error.into()),
+            Err(error) => Err(self.health.broken(error.to_string())),
         }
     }
 

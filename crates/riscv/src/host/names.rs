@@ -26,7 +26,7 @@ pub(super) fn check_kind(name: &str, path: &Path) -> io::Result<()> {
 }
 
 /// Whether the last part of a name is `.` or `..`, so that it is the name of nothing in its folder.
-fn ends_in_dots(name: &str) -> bool {
+pub(super) fn ends_in_dots(name: &str) -> bool {
     let name = name.trim_end_matches('/');
     name.ends_with("/.") || name.ends_with("/..")
 }

@@ -40,6 +40,7 @@ impl Errno {
     pub const RANGE: Errno = Errno(34);
     pub const NAMETOOLONG: Errno = Errno(36);
     pub const NOSYS: Errno = Errno(38);
+    pub const NOTEMPTY: Errno = Errno(39);
     pub const LOOP: Errno = Errno(40);
     pub const NOTSOCK: Errno = Errno(88);
     pub const MSGSIZE: Errno = Errno(90);
@@ -93,6 +94,7 @@ impl From<io::Error> for Errno {
             io::ErrorKind::ReadOnlyFilesystem => Errno::ROFS,
             io::ErrorKind::InvalidInput => Errno::INVAL,
             io::ErrorKind::ResourceBusy => Errno::BUSY,
+            io::ErrorKind::BrokenPipe => Errno::PIPE,
             _ => Errno::IO,
         }
     }

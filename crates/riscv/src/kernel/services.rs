@@ -15,7 +15,8 @@ pub trait Host {
     /// Nanoseconds since the program began; never goes back.
     fn now_ns(&mut self) -> u64;
 
-    /// Takes what the program writes to its standard output or standard error.
+    /// Takes what the program writes to its standard output or standard error. With `BrokenPipe` nobody reads it any
+    /// more: the program gets `SIGPIPE`.
     fn output(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()>;
 
     /// Fills `buffer` from standard input; returns the number of bytes read, 0 at the end.

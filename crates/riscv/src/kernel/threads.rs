@@ -160,7 +160,11 @@ impl Threads {
             number::GETPPID => Ok(1),
             number::SET_ROBUST_LIST => self.set_robust_list(context.hart, a0, a1),
             number::GET_ROBUST_LIST => self.robust_list(context),
-            number::GETPGID | number::GETSID => Ok(PROCESS),
+            number::GETPGID | number::GETSID => self.find(context.hart, a0).map(|_| PROCESS),
+            // The process leads its session.
+            number::SETSID => Err(Errno::PERM),
+            number::SETPGID => self.set_group(context.hart, a0, a1),
+            number::WAIT4 | number::WAITID => Err(no_child(number, context.args())),
             number::PRCTL => self.control(context, program),
             number::GETCPU => {
                 let hart = ((context.hart % context.host.harts()) as u32).to_le_bytes();
@@ -174,6 +178,15 @@ impl Threads {
             }
             _ => return None,
         })
+    }
+
+    /// `setpgid`: a leader of a session keeps its group.
+    fn set_group(&mut self, hart: usize, process: u64, group: u64) -> Result {
+        if (group as i32) < 0 {
+            return Err(Errno::INVAL);
+        }
+        self.find(hart, process)?;
+        Err(Errno::PERM)
     }
 
     fn set_robust_list(&mut self, hart: usize, head: u64, size: u64) -> Result {
@@ -337,4 +350,26 @@ impl Kernel {
         let is_last = self.threads.on.iter().all(Option::is_none);
         Ok((code, if is_last { Effect::Exit(code as i32) } else { Effect::ExitThread }))
     }
+}
+
+/// The error of `wait4` and `waitid`: the process has no children.
+fn no_child(number: u64, args: [u64; 6]) -> Errno {
+    const NO_HANG: u32 = 1;
+    const STOPPED: u32 = 2;
+    const EXITED: u32 = 4;
+    const CONTINUED: u32 = 8;
+    const NO_WAIT: u32 = 0x100_0000;
+    const OF_LINUX: u32 = 0xe000_0000;
+    const LAST_KIND: u32 = 3;
+    let common = NO_HANG | STOPPED | CONTINUED | OF_LINUX;
+    let is_right = match number {
+        number::WAIT4 => args[2] as u32 & !common == 0,
+        _ => {
+            let options = args[3] as u32;
+            options & !(common | EXITED | NO_WAIT) == 0
+                && options & (STOPPED | EXITED | CONTINUED) != 0
+                && args[0] as u32 <= LAST_KIND
+        }
+    };
+    if is_right { Errno::CHILD } else { Errno::INVAL }
 }

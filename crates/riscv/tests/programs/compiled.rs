@@ -360,6 +360,17 @@ fn links() {
     prints_the_same("links", &[]);
 }
 
+/// QEMU leaves names as they are: it is the host that answers.
+#[test]
+fn last_parts() {
+    prints_the_same("last_parts", &[]);
+}
+
+#[test]
+fn alone() {
+    prints_the_same("alone", &[]);
+}
+
 #[test]
 fn folders() {
     prints_the_same("folders", &[]);

@@ -149,8 +149,9 @@ fn is_mirrored(machine: &Machine) -> bool {
     machine.ni.placement.can_be_mirrored() && machine.network.remote == Remote::Generator
 }
 
-/// Takes the output of the processes: node, stream, bytes.
-pub type Sink<'a> = dyn FnMut(u16, Stream, &[u8]) + 'a;
+/// Takes the output of the processes: node, stream, bytes. Returns whether somebody reads it: if not, the next write of
+/// that node to the stream fails with `EPIPE`, and raises `SIGPIPE`.
+pub type Sink<'a> = dyn FnMut(u16, Stream, &[u8]) -> bool + 'a;
 
 /// Options of a run; none is needed.
 #[derive(Default)]

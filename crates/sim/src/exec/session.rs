@@ -559,8 +559,8 @@ fn pass_output(nodes: &mut Crew<Node>, options: &mut Options<'_>) {
     for (nid, node) in (0..).zip(nodes.iter_mut()) {
         let (out, err) = node.system.take_output();
         for (stream, bytes) in [(Stream::Out, out), (Stream::Err, err)] {
-            if !bytes.is_empty() {
-                sink(nid, stream, &bytes);
+            if !bytes.is_empty() && !sink(nid, stream, &bytes) {
+                node.system.host.is_unread[(stream == Stream::Err) as usize] = true;
             }
         }
     }

@@ -27,7 +27,7 @@ fn time_in_which_nobody_looked_is_nobodys_silence() {
 fn stranger() -> (Hub, UnixStream) {
     let mut hub = Hub::new(Some(secret()), &[]).unwrap();
     let (ours, theirs) = UnixStream::pair().unwrap();
-    hub.welcome(ours.into(), None).unwrap();
+    hub.welcome(ours.into(), None, None).unwrap();
     theirs.set_nonblocking(true).unwrap();
     (hub, theirs)
 }
@@ -126,9 +126,10 @@ fn use_up_descriptors() -> Vec<std::fs::File> {
 
 /// In a process of its own: the limit on descriptors is the process's.
 #[test]
-fn a_hub_without_descriptors_rests_and_serves_who_is_there() {
+fn a_hub_without_descriptors_turns_one_away_and_serves_who_is_there() {
     if std::env::var_os(IS_SHORT).is_none() {
-        let name = "net::hub::tests::a_hub_without_descriptors_rests_and_serves_who_is_there";
+        let name =
+            "net::hub::tests::a_hub_without_descriptors_turns_one_away_and_serves_who_is_there";
         let mut again = Command::new(std::env::current_exe().unwrap());
         let status = again.args(["--exact", name, "--nocapture"]).env(IS_SHORT, "1").status();
         assert!(status.unwrap().success());
@@ -142,6 +143,7 @@ fn a_hub_without_descriptors_rests_and_serves_who_is_there() {
     hub.listen_local(listener.into(), 0o600);
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let old = hub.adopt(ours.into(), None, true);
+    let _told = UnixStream::connect(&path).unwrap();
     let _new = UnixStream::connect(&path).unwrap();
     let files = use_up_descriptors();
     let mut seen = Vec::new();
@@ -158,11 +160,22 @@ fn a_hub_without_descriptors_rests_and_serves_who_is_there() {
         hub.wait(BOUND, &mut seen).unwrap();
     }
     assert!(matches!(seen[0], Seen::Message(peer, _) if peer == old), "{seen:?}");
-    assert!(hub.shortage.is_some() && hub.peers.len() == 1);
+    assert!(hub.shortage.is_some() && hub.peers.len() == 2);
+    let (told, new) = (old + 1, old + 2);
+    let why = hub.turned_away(told).expect("it came when there was no descriptor left");
+    assert!(why.contains("may have 128 files open"), "{why}");
+    // The next one is turned away in its place.
+    hub.hang_up(told);
+    while hub.turned_away(new).is_none() {
+        assert!(Instant::now() < deadline, "the place is not used again");
+        hub.wait(BOUND, &mut seen).unwrap();
+    }
+    hub.hang_up(new);
     drop(files);
+    let _last = UnixStream::connect(&path).unwrap();
     while hub.peers.len() == 1 {
         assert!(Instant::now() < deadline, "the new peer is not accepted");
         hub.wait(BOUND, &mut seen).unwrap();
     }
-    assert_eq!(hub.shortage, None);
+    assert_eq!((hub.shortage, hub.turned_away(new + 1)), (None, None));
 }

@@ -50,6 +50,10 @@ pub(super) struct MirrorLane {
     is_behind: bool,
     /// Since when nobody could be reached.
     away_since: Option<Instant>,
+    /// The error of the last lane that could not be opened.
+    refused: Option<Error>,
+    /// Whether some copy was reached. Until then there is nothing to wait for if this process has no descriptor left.
+    is_open: bool,
 }
 
 impl MirrorLane {
@@ -63,12 +67,14 @@ impl MirrorLane {
             inside: 0,
             is_behind: false,
             away_since: None,
+            refused: None,
+            is_open: false,
         };
         match lane.reach() {
             Ok(()) | Err(Error::Lost { .. }) => {}
             Err(error) => return Err(error),
         }
-        lane.away_since = None;
+        (lane.away_since, lane.is_open) = (None, true);
         Ok(lane)
     }
 
@@ -118,6 +124,7 @@ impl MirrorLane {
                 self.store.failed(member, life, &error);
                 // It may be the last one: the next look is for it.
                 self.changes = None;
+                self.refused = Some(error);
             }
         }
     }
@@ -152,8 +159,15 @@ impl MirrorLane {
                     }
                 }
             }
+            let refused = self.refused.take();
             if self.usable() != 0 {
                 return Ok(());
+            }
+            last = refused.or(last);
+            if let Some(error) =
+                last.take_if(|error| !self.is_open && Error::is_at_limit(error.errno()))
+            {
+                return Err(error);
             }
             self.store.wait(since, last.as_ref());
         }

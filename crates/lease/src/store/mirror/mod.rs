@@ -401,7 +401,7 @@ impl MirrorStore {
 fn explain(error: Option<&Error>) -> (String, String) {
     match error {
         Some(Error::Broken { lender, reason }) => (lender.clone(), reason.clone()),
-        Some(error) => ("a lender".to_owned(), error.to_string()),
+        Some(error) => ("a lender".to_owned(), error.to_string() + &error.hint()),
         None => ("a lender".to_owned(), "it does not answer".to_owned()),
     }
 }

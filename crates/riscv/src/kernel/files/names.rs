@@ -286,15 +286,20 @@ impl Files {
             number::RENAMEAT2 => self.name(context, a2, a3)?,
             _ => String::new(),
         };
+        if number == number::UNLINKAT
+            && a2 & AT_REMOVEDIR != 0
+            && let Some(errno) = not_removed(&name)
+        {
+            return match self.made(context, process, &name) {
+                Some(made) => made.and(Err(errno)),
+                None => Ok(context.host.enter(&name)?).and(Err(errno)),
+            };
+        }
         if let Some(result) = self.change_of_ours(context, process, (number, a2), (&name, &to)) {
             return result;
         }
         let change = match number {
             number::MKDIRAT => Change::MakeFolder(&name),
-            number::UNLINKAT if a2 & AT_REMOVEDIR != 0 && name.ends_with("/.") => {
-                context.host.enter(&name)?;
-                return Err(Errno::INVAL);
-            }
             number::UNLINKAT if a2 & AT_REMOVEDIR != 0 => Change::RemoveFolder(&name),
             number::UNLINKAT => Change::Remove(&name),
             _ if a4 == EXCHANGE => Change::Exchange { from: &name, to: &to },
@@ -436,6 +441,15 @@ impl Files {
     }
 }
 
+/// The error of `rmdir` for a name that ends in `.` or `..`: that is no folder's name in the one above.
+fn not_removed(name: &str) -> Option<Errno> {
+    match name.trim_end_matches('/').rsplit('/').next() {
+        Some(".") => Some(Errno::INVAL),
+        Some("..") => Some(Errno::NOTEMPTY),
+        _ => None,
+    }
+}
+
 /// A kind of file as `d_type` of `struct dirent` has it.
 const fn letter(kind: Kind) -> u8 {
     match kind {
@@ -474,7 +488,7 @@ fn open_made(name: &str, made: Made, flags: u64) -> Result<(Open, Status)> {
     let open = match made {
         Made::Text(_) if is_written => return Err(Errno::ACCES),
         Made::Text(text) => Open::Text(text, 0),
-        Made::Folder(_) if is_written => return Err(Errno::ISDIR),
+        Made::Folder(_) if is_written || flags & CREATE != 0 => return Err(Errno::ISDIR),
         Made::Folder(entries) => Open::Folder(synthetic::normal(name), entries, 0),
         Made::Null => Open::Null,
         Made::Zero => Open::Zero,

@@ -8,6 +8,7 @@ use super::polling::{IN, OUT};
 use super::sockets::{Reading, Writing, scatter};
 use super::table::{APPEND, NONBLOCK, Open, OpenFile};
 use super::{Context, Errno, Files, Place, Process, Result, Way, number};
+use crate::kernel::signals::{Info, SIGPIPE};
 use crate::kernel::synthetic::Made;
 use crate::kernel::{OpenMode, Opened, misc};
 use crate::space::{PAGE, TOP};
@@ -311,7 +312,13 @@ impl Files {
             (Open::Folder(..) | Open::Path(_), _) => return Err(Errno::BADF),
             (_, Some(_)) => return Err(Errno::SPIPE),
             (Open::Input, _) => return Err(Errno::BADF),
-            (Open::Output(stream), _) => context.host.output(*stream, buffer)?,
+            (Open::Output(stream), _) => {
+                let written = context.host.output(*stream, buffer).map_err(Errno::from);
+                if written == Err(Errno::PIPE) {
+                    context.raised = Some(Info::by_write(SIGPIPE));
+                }
+                written?;
+            }
             (Open::Pipe(number), _) => {
                 let pipe = (*number, waits);
                 return self.write_pipe(context, pipe, buffer);

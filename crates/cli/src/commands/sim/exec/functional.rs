@@ -89,7 +89,7 @@ pub fn run(args: &ExecArgs, stop: &Arc<Stop>) -> Result<()> {
     outputs.write_report(&report)?;
     match report.exit_status {
         0 => Ok(()),
-        status => Err(match killed {
+        status => Err(match killed.filter(|_| !console::has_lost_reader(status as u8)) {
             Some(why) => Failure::with_status(status as u8, why),
             None => Failure::silent(status as u8),
         }),

@@ -144,7 +144,7 @@ impl Run<'_> {
             true
         };
         let mut sink = |nid: u16, stream: kernel::Stream, bytes: &[u8]| {
-            spinner.suspend(|| output.write(nid, stream, bytes));
+            spinner.suspend(|| output.write(nid, stream, bytes))
         };
         let result = work(Options {
             max_cycles: self.max_cycles(),
@@ -271,6 +271,7 @@ fn verdict(jobs: &[Job<'_>], part: Part, outcome: &Outcome) -> Result<()> {
             Err(Failure::with_status(FAILED, message))
         }
         End::Exit(_) if outcome.nodes.len() == 1 => Err(Failure::silent(status)),
+        End::Killed { .. } if console::has_lost_reader(status) => Err(Failure::silent(status)),
         End::Exit(_) | End::Killed { .. } => {
             let message = format!("{name}: node {nid} {} in cycle {cycle}", node.end);
             Err(Failure::with_status(status, message))
@@ -312,7 +313,8 @@ impl Output {
         Output { to: To::Lines((0..nodes as u16).map(lines).collect(), sink), lost: None }
     }
 
-    fn write(&mut self, nid: u16, stream: kernel::Stream, bytes: &[u8]) {
+    /// Whether somebody reads it.
+    fn write(&mut self, nid: u16, stream: kernel::Stream, bytes: &[u8]) -> bool {
         let written = match (&mut self.to, stream) {
             (To::Bytes, kernel::Stream::Out) => write_all(&mut io::stdout().lock(), bytes),
             (To::Bytes, kernel::Stream::Err) => write_all(&mut io::stderr().lock(), bytes),
@@ -321,17 +323,17 @@ impl Output {
                 lines.push(bytes, &mut **sink).and_then(|()| sink.flush())
             }
         };
-        self.note(written);
+        self.note(written)
     }
 
-    /// Nobody may be reading: that is no reason to stop, nor an error.
-    fn note(&mut self, written: io::Result<()>) {
-        let is_gone = |error: &io::Error| {
-            // A terminal that has been closed gives the second one.
-            error.kind() == io::ErrorKind::BrokenPipe || error.raw_os_error() == Some(libc::EIO)
-        };
-        let lost = written.err().filter(|error| !is_gone(error));
-        self.lost = self.lost.take().or(lost);
+    /// Whether somebody reads. That nobody does is an error of the programs' writes, and none of the run; a terminal
+    /// that has been closed is neither.
+    fn note(&mut self, written: io::Result<()>) -> bool {
+        let Err(error) = written else { return true };
+        let is_read = error.kind() != io::ErrorKind::BrokenPipe;
+        let is_closed = error.raw_os_error() == Some(libc::EIO);
+        self.lost = self.lost.take().or((is_read && !is_closed).then_some(error));
+        is_read
     }
 
     /// The end of the output.
