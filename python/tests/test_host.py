@@ -411,6 +411,94 @@ ctx.close()
     )
 
 
+@pytest.mark.parametrize("where", ["handler", "thread"])
+@pytest.mark.parametrize("wait", ["messages.receive(1)", "barrier.wait()", "lock.acquire()", "ctx.wait_notify(seen)"])
+def test_closing_a_context_ends_its_waits(host, where, wait):
+    host.run(
+        OPEN
+        + f"""
+messages = ctx.messages(DATA)
+lock = ctx.lock(1, 1 << 19, 4, (1 << 19) + (1 << 16))
+barrier.wait(60)
+done = sys.argv[0] + ".done"
+if ctx.node == 1:
+    lock.acquire()
+    messages.send(0, b"held")
+    import time
+    while not os.path.exists(done):
+        time.sleep(0.01)
+    os._exit(0)
+assert messages.receive(1, 60) == b"held"
+seen, caught = ctx.notifications, []
+def wait():
+    try:
+        {wait}
+    except rackmem.ClosedError as error:
+        caught.append(str(error))
+if {where!r} == "handler":
+    signal.signal(signal.SIGTERM, lambda number, frame: ctx.close())
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    wait()
+else:
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    threading.Timer(0.3, ctx.close).run()
+    waiting.join(60)
+open(done, "w").close()
+assert "was closed meanwhile" in caught[0], caught
+raises(rackmem.ClosedError, lambda: ctx.node, "closed")
+"""
+    )
+
+
+def test_a_thread_that_waits_for_another_ends_by_ctrl_c(host):
+    host.run(
+        OPEN
+        + """
+messages = ctx.messages(DATA)
+barrier.wait(60)
+if ctx.node == 0:
+    import time
+    receiving = threading.Thread(target=messages.receive, args=(1,), daemon=True)
+    receiving.start()
+    # Until it waits.
+    time.sleep(0.5)
+    interrupted(lambda: messages.send(1, b"x"))
+    barrier.wait(60)
+    receiving.join(60)
+    assert not receiving.is_alive()
+else:
+    barrier.wait(60)
+    messages.send(0, b"at last")
+ctx.close()
+"""
+    )
+
+
+@pytest.mark.parametrize("progress", ["daemon", "packet"])
+def test_a_buffer_that_ends_with_its_operation_may_use_the_pair(host, progress):
+    host.run(
+        OPEN
+        + """
+said = []
+class Buffer(bytearray):
+    def __del__(self):
+        try:
+            qp.fetch_add(other, 8 * 1024, 1)
+        except rackmem.Error as error:
+            said.append(str(error))
+barrier.wait(60)
+for _ in range(100):
+    qp.read_async(other, DATA, Buffer(4096))
+qp.read(other, DATA, bytearray(8))
+assert all("in use by the same thread" in text for text in said), said
+barrier.wait(60)
+ctx.close()
+""",
+        progress=progress,
+    )
+
+
 def test_a_child_of_fork_is_refused_and_harms_nothing(host):
     host.run(
         OPEN

@@ -1,5 +1,6 @@
 """Programs that are executed piece by piece."""
 
+import os
 import shutil
 import subprocess
 
@@ -179,6 +180,26 @@ def test_forks_have_network_interfaces_in_other_places():
     assert len({end["cycles"] for end in ends}) == len(ends)
     with pytest.raises(rackmem.MachineError, match="ni.wq_entries"):
         session.fork([chip.set("ni.wq_entries", 64)])
+
+
+def test_a_child_of_fork_goes_on_by_itself(rack):
+    whole = rack.execute(*SIZES, nodes=2)
+    session = rack.session(*SIZES, nodes=2)
+    session.run(cycles=1000)
+    sessions = [session]
+    child = os.fork()
+    if child == 0:
+        try:
+            session.run(cycles=1000)
+            assert session.finish().json() == whole.json()
+            # What was executed by threads of the parent goes without them.
+            sessions.clear()
+            del session
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert session.finish().json() == whole.json()
 
 
 def test_places_that_have_no_checkpoint_are_refused(rack, tmp_path):

@@ -33,7 +33,8 @@ impl Barrier {
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let deadline = Deadline::after(timeout)?;
         let late = "timed out: a member has not arrived; the barrier is closed";
-        let error = match self.0.interrupted(py, deadline, late, client::Barrier::wait) {
+        let claim = self.0.claim_open(py)?;
+        let error = match claim.interrupted(py, deadline, late, client::Barrier::wait) {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => {
                 let text = format!("a member did not arrive: {error}; the barrier is closed");
@@ -42,7 +43,7 @@ impl Barrier {
             Err(error) => error,
         };
         // Others may have passed, or wait for this node still: it cannot take part again.
-        py.detach(|| drop(self.0.take()));
+        py.detach(|| self.0.shut());
         Err(error)
     }
 }

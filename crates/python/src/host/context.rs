@@ -17,7 +17,7 @@ use super::messages::Messages;
 use super::pair::Pair;
 use super::part::{Close, Part};
 use super::queue_pair::QueuePair;
-use super::wait::{Deadline, interrupted};
+use super::wait::{Closing, Deadline, interrupted};
 
 /// Entries of the queue pairs of barriers and locks.
 const ENTRIES: u32 = 64;
@@ -72,6 +72,11 @@ impl Context {
         Ok(self.membership.lock(py)?.clone())
     }
 
+    /// Ends waits when the context is closed.
+    fn closing(&self) -> Closing {
+        Some(("context", self.membership.closing()))
+    }
+
     /// A part that the context closes when it is closed.
     fn part<T: Send + 'static>(&self, name: &'static str, inner: T) -> Arc<Part<T>> {
         let part = Arc::new(Part::new(name, inner));
@@ -119,7 +124,7 @@ impl Context {
         let deadline = Deadline::after(timeout)?;
         let options = options(rack, context, node, segment_bytes, progress)?;
         let options = options.read_only(read_only).shared(shared);
-        let membership = interrupted(py, deadline, NOT_JOINED, || {
+        let membership = interrupted(py, deadline, None, NOT_JOINED, || {
             let membership = Membership::open(&options)?;
             let others = if wait { membership.nodes() } else { 0 };
             (0..others).try_for_each(|nid| membership.wait_joined(nid, None))?;
@@ -219,8 +224,10 @@ impl Context {
     fn wait_joined(&self, py: Python<'_>, node: u16, timeout: Option<f64>) -> PyResult<()> {
         let membership = self.membership(py)?;
         let deadline = Deadline::after(timeout)?;
-        interrupted(py, deadline, NOT_JOINED, || membership.wait_joined(node, None))?
-            .map_err(of_set_up)
+        interrupted(py, deadline, self.closing(), NOT_JOINED, || {
+            membership.wait_joined(node, None)
+        })?
+        .map_err(of_set_up)
     }
 
     /// Notifications that this node has received in this context.
@@ -234,7 +241,8 @@ impl Context {
     fn wait_notify(&self, py: Python<'_>, seen: u64, timeout: Option<f64>) -> PyResult<u64> {
         let membership = self.membership(py)?;
         let (deadline, late) = (Deadline::after(timeout)?, "timed out: no notification has come");
-        interrupted(py, deadline, late, || membership.wait_notify(seen, None))?.map_err(of_set_up)
+        interrupted(py, deadline, self.closing(), late, || membership.wait_notify(seen, None))?
+            .map_err(of_set_up)
     }
 
     /// Leaves the context, after closing what was made from it. Arrays over its memory can still be used.
@@ -243,7 +251,7 @@ impl Context {
             let parts =
                 std::mem::take(&mut *self.parts.lock().unwrap_or_else(PoisonError::into_inner));
             parts.iter().filter_map(Weak::upgrade).for_each(|part| part.close());
-            drop(self.membership.take());
+            self.membership.shut();
         });
     }
 

@@ -45,7 +45,7 @@ impl Messages {
         let late = format_args!(
             "{what}: timed out in the middle; this end of messages is closed, as others cannot follow"
         );
-        match self.0.interrupted(py, deadline, late, work) {
+        match self.0.claim_open(py)?.interrupted(py, deadline, late, work) {
             Ok(result) => result.map_err(|error| failure(what, &error)),
             Err(error) => {
                 self.close(py);
@@ -153,6 +153,6 @@ impl Messages {
 
     /// Frees this end. What was not received is lost.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| drop(self.0.take()));
+        py.detach(|| self.0.shut());
     }
 }

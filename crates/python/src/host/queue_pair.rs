@@ -217,7 +217,7 @@ impl QueuePair {
 
     /// Waits for what is in flight, for two seconds at most, and frees the queues.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| drop(self.pair.take()));
+        py.detach(|| self.pair.shut());
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
@@ -43,14 +45,27 @@ impl Deadline {
     }
 }
 
+/// The name of what a wait uses, and whether that is to be closed.
+pub type Closing = Option<(&'static str, Arc<AtomicBool>)>;
+
+/// The exception of a call whose object another thread, or a handler of signals, has closed.
+pub fn closed_meanwhile(name: &str) -> PyErr {
+    raise(Kind::Closed, format!("this {name} was closed meanwhile"))
+}
+
 /// Calls `work` without Python's lock. Waits for other nodes in it end with `EINTR` when a handler of signals raises,
-/// and at the deadline: then `late` is the text of the exception.
+/// when `closing` is set, and at the deadline: then `late` is the text of the exception.
 pub fn interrupted<T: Send>(
     py: Python<'_>,
     deadline: Deadline,
+    closing: Closing,
     late: impl Display,
     work: impl FnOnce() -> rackmem::Result<T> + Send,
 ) -> PyResult<rackmem::Result<T>> {
+    let closed = closing.clone();
+    let is_closed = |closing: &Closing| {
+        closing.as_ref().is_some_and(|(_, closing)| closing.load(Ordering::SeqCst))
+    };
     let (result, raised) = py.detach(|| {
         let raised = Rc::new(RefCell::new(None));
         let question: Question = Box::new({
@@ -60,7 +75,7 @@ pub fn interrupted<T: Send>(
                     *raised.borrow_mut() = Some(error);
                     return None;
                 }
-                (!deadline.has_passed()).then(|| deadline.left())
+                (!deadline.has_passed() && !is_closed(&closing)).then(|| deadline.left())
             }
         });
         let result = interruptible(question, work);
@@ -68,6 +83,9 @@ pub fn interrupted<T: Send>(
     });
     match (raised, result) {
         (Some(error), _) => Err(error),
+        (None, Err(error)) if error.errno() == libc::EINTR && is_closed(&closed) => {
+            Err(closed_meanwhile(closed.map_or("object", |(name, _)| name)))
+        }
         (None, Err(error)) if error.errno() == libc::EINTR => Err(raise(Kind::Timeout, late)),
         (None, result) => Ok(result),
     }

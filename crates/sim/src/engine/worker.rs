@@ -70,6 +70,8 @@ impl<W> Slot<W> {
 pub(crate) struct Worker<W> {
     slots: Arc<[Slot<W>; 2]>,
     thread: Option<JoinHandle<()>>,
+    /// The process that has the thread: a child of fork has none.
+    process: u32,
     /// Work that the thread has got or will get, and of that what it has given back: their slots follow each other.
     offered: Cell<usize>,
     collected: Cell<usize>,
@@ -82,7 +84,8 @@ impl<W: Default + Send + 'static> Worker<W> {
         let own = Arc::clone(&slots);
         let thread = thread::Builder::new().name("simulation".to_owned());
         let thread = thread.spawn(move || follow(&own, act)).ok();
-        Worker { slots, thread, offered: Cell::new(0), collected: Cell::new(0) }
+        let process = std::process::id();
+        Worker { slots, thread, process, offered: Cell::new(0), collected: Cell::new(0) }
     }
 
     /// Offers work. At most one that has been offered before is not collected, and the thread has begun with it.
@@ -123,7 +126,11 @@ impl<W: Default + Send + 'static> Worker<W> {
 impl<W> Drop for Worker<W> {
     fn drop(&mut self) {
         self.slots.iter().for_each(|slot| slot.set(CLOSED));
-        if let Some(thread) = self.thread.take() {
+        let thread = self.thread.take();
+        if self.process != std::process::id() {
+            // There is no thread to wait for: the work that it was offered was done by the leader.
+            mem::forget(thread);
+        } else if let Some(thread) = thread {
             thread.thread().unpark();
             // If it has panicked, the leader has, too.
             let _ = thread.join();
