@@ -168,7 +168,8 @@ mod tests {
     fn an_offer_that_no_thread_takes_comes_back() {
         let slots = Arc::new([Slot::default(), Slot::default()]);
         let (offered, collected) = (Cell::new(0), Cell::new(0));
-        let worker = Worker { slots, thread: None, offered, collected };
+        let worker =
+            Worker { slots, thread: None, process: std::process::id(), offered, collected };
         for _ in 0..3 {
             worker.offer(vec![1, 2]);
             assert_eq!(worker.reclaim(), Some(vec![1, 2]));
