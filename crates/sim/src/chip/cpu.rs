@@ -162,6 +162,16 @@ impl Cpu {
         self.core.take_lives()
     }
 
+    /// As [`Core::forget_lives`].
+    pub fn forget_lives(&mut self) {
+        self.core.forget_lives();
+    }
+
+    /// As [`Core::stop_lives`].
+    pub fn stop_lives(&mut self) {
+        self.core.stop_lives();
+    }
+
     /// Counts by intervals.
     pub fn record_tally(&mut self, tally: Tally) {
         self.core.record_tally(tally);

@@ -327,6 +327,18 @@ impl Chip {
         }
     }
 
+    /// Forgets the lives of instructions that were recorded. [`Chip::settle`] comes first.
+    pub fn forget_lives(&mut self) {
+        let cpus = self.tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut());
+        cpus.for_each(|cpu| cpu.forget_lives());
+    }
+
+    /// Records no more lives. [`Chip::settle`] comes first.
+    pub fn stop_lives(&mut self) {
+        let cpus = self.tiles.iter_mut().filter_map(|tile| tile.cpu.as_mut());
+        cpus.for_each(|cpu| cpu.stop_lives());
+    }
+
     /// A frame of another node will arrive.
     pub fn frame(&mut self, sent: &SentFrame) {
         if let Ni::Bridge(bridge) = &mut self.ni {

@@ -397,6 +397,20 @@ impl Core {
         self.is_recorded = true;
     }
 
+    /// Forgets the lives that were recorded. For a core that sleeps, [`Core::settle`] comes first.
+    pub fn forget_lives(&mut self) {
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.forget();
+        }
+    }
+
+    /// Records no more lives. For a core that sleeps, [`Core::settle`] comes first.
+    pub fn stop_lives(&mut self) {
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.stop();
+        }
+    }
+
     /// Counts by intervals from now on.
     pub fn record_tally(&mut self, tally: Tally) {
         self.tally = Some(Box::new(tally));

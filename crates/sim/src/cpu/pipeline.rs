@@ -107,6 +107,16 @@ impl Pipeline {
         lives
     }
 
+    /// Forgets all that has ended.
+    pub(super) fn forget(&mut self) {
+        self.take();
+    }
+
+    /// Records no more.
+    pub(super) fn stop(&mut self) {
+        self.stretch.cycles = 0..0;
+    }
+
     /// An instruction leaves the front end, for the reorder buffer or for nowhere.
     fn leave_front(&mut self, fetched: &Fetched, now: Cycle) -> Life {
         self.fetched += 1;

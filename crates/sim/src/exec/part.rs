@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::session::{Session, Until};
 use super::{Checkpoint, ExecError, Job, Options, Outcome, checkpoint};
+use crate::chip::Chip;
 use crate::engine::Cycle;
 use crate::figures::Figures;
 use crate::machine::Machine;
@@ -235,8 +236,12 @@ fn rest(mut session: Session, part: Part, mut options: Options<'_>) -> Result<Ou
 /// Measures a stretch.
 fn stretch(session: &mut Session, until: Until<'_>, options: &mut Options<'_>) -> Measured {
     let begin = Place::of(session, options);
+    // Some instructions have their timing outside of the stretch, too.
+    session.each_chip(Chip::forget_lives);
     session.run(until, options);
-    begin.measured(session)
+    let measured = begin.measured(session);
+    session.each_chip(Chip::stop_lives);
+    measured
 }
 
 /// Takes samples to the end of the program; `None` if there is not one.

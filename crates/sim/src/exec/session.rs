@@ -324,7 +324,7 @@ impl Session {
     }
 
     /// Does something with all chips. Those with nothing to do are behind, and are about to have something.
-    fn each_chip(&mut self, mut work: impl FnMut(&mut Chip)) {
+    pub(super) fn each_chip(&mut self, mut work: impl FnMut(&mut Chip)) {
         let now = self.cycle();
         for node in self.rack.nodes.iter_mut() {
             node.chip.wires.now = now;
