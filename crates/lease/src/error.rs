@@ -85,7 +85,7 @@ impl Error {
         matches!(errno, libc::EMFILE | libc::ENFILE)
     }
 
-    /// What to do about it if a limit on open files is the cause; follows the text. Else empty.
+    /// The remedy, to follow the text, if a limit on open files is the cause; else empty.
     pub fn hint(&self) -> String {
         match self {
             Error::Plain(Plain::Io { source, .. }) => limit_hint(source),

@@ -56,7 +56,7 @@ extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
     routine(argument)
 }
 
-/// What a thread is to run.
+/// The start routine of a thread and its argument, which `start` holds.
 fn taken(start: *mut c_void) -> Start {
     let _inside = thread::enter();
     // SAFETY: made by `pthread_create` for this thread alone.
