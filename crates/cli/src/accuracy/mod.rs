@@ -11,7 +11,6 @@ use std::path::Path;
 
 use rackmem_experiments::document::Document;
 use rackmem_experiments::outcome::Outcome;
-use rackmem_experiments::papers::PAPERS;
 use rackmem_experiments::prebuilt;
 use rackmem_experiments::run::Run;
 use rackmem_experiments::{Effort, Known};
@@ -48,11 +47,12 @@ pub struct Memory {
     pub compared: (f64, f64),
 }
 
-/// Runs everything.
+/// Runs the experiments of these papers, and all else.
 ///
 /// # Errors
-/// A paper's experiments or a reference cannot be read, or a litmus test does not come to its end.
+/// A reference cannot be read, or a litmus test does not come to its end.
 pub fn collect(
+    documents: &[Document],
     effort: Effort,
     references: Option<&Path>,
     seeds: u64,
@@ -66,10 +66,9 @@ pub fn collect(
     let litmus = litmus::collect(effort, threads)?;
     let mut papers = Vec::new();
     let mut figures = Vec::new();
-    for paper in &PAPERS {
-        console::remark(&format!("experiments of {}", paper.name));
-        let document = paper.document().map_err(|error| Failure::new(error.to_string()))?;
-        let (outcome, runs) = reproduced(&document, effort, threads);
+    for document in documents {
+        console::remark(&format!("experiments of {}", document.paper));
+        let (outcome, runs) = reproduced(document, effort, threads);
         figures.extend(figures::of_paper(&outcome, &runs));
         papers.push(outcome);
     }

@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, value_parser};
 use rackmem_experiments::Effort;
+use rackmem_experiments::document::Document;
+use rackmem_experiments::papers::{PAPERS, Paper};
 
+use super::reproduce::wrong;
 use super::sim::output;
 use crate::accuracy::{self, page};
 use crate::console;
@@ -25,6 +29,7 @@ noc/CASE.csv (BookSim2) and dram/dramsim3.csv; without one these parts stay empt
 pub const EXAMPLES: &str = "\
 Examples:
   rackmem accuracy --quick --out page
+  rackmem accuracy --quick --out page --paper deoi --paper tsm
   rackmem accuracy --quick --out page --references ~/curves";
 
 /// Arguments of `rackmem accuracy`.
@@ -39,6 +44,9 @@ pub struct AccuracyArgs {
     /// Folder with the curves of other simulators
     #[arg(long, value_name = "DIR")]
     pub references: Option<PathBuf>,
+    /// Only the claims of this paper; may be repeated [default: those of all papers]
+    #[arg(long = "paper", value_name = "PAPER", value_parser = PossibleValuesParser::new(PAPERS.map(|paper| paper.name)))]
+    pub papers: Vec<String>,
     /// Runs at the same time [default: one per core of this host]
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
@@ -54,9 +62,18 @@ pub fn run(args: &AccuracyArgs) -> Result<()> {
     }
     let (effort, seeds) = if args.quick { (Effort::Quick, 1) } else { (Effort::Full, 3) };
     let threads = pool::threads(args.jobs);
+    let documents = documents(&args.papers)?;
     output::make(&args.out)?;
-    let accuracy = accuracy::collect(effort, args.references.as_deref(), seeds, threads)?;
+    let references = args.references.as_deref();
+    let accuracy = accuracy::collect(&documents, effort, references, seeds, threads)?;
     page::write(&args.out, &accuracy)?;
     let page = args.out.join("index.html");
     console::print(&format!("{}: {} figures\n", page.display(), accuracy.figures.len()))
+}
+
+/// The experiments of these papers; of all if none is named.
+fn documents(papers: &[String]) -> Result<Vec<Document>> {
+    let is_wanted =
+        |paper: &&Paper| papers.is_empty() || papers.iter().any(|name| name == paper.name);
+    PAPERS.iter().filter(is_wanted).map(|paper| paper.document().map_err(wrong)).collect()
 }

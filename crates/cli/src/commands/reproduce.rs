@@ -155,7 +155,8 @@ pub fn of_paper(name: &str, shown: &str, more: &str) -> Result<Document> {
     known.ok_or_else(unknown)?.document().map_err(wrong)
 }
 
-fn wrong(error: DocumentError) -> Failure {
+/// Experiments that cannot be read.
+pub fn wrong(error: DocumentError) -> Failure {
     Failure::new(error.to_string())
 }
 
