@@ -1,6 +1,7 @@
 //! Every setting of every machine changes something, or is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rackmem_sim::machine::{self, BUILT_IN, Machine, MachineError, Origin, Override, Use};
 
@@ -71,6 +72,21 @@ fn values_that_fit(
     }
 }
 
+/// Those of them with this property, found by two threads.
+fn found(all: &[String], has: impl Fn(&String) -> bool + Sync) -> BTreeSet<String> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let of = std::iter::from_fn(|| all.get(next.fetch_add(1, Ordering::Relaxed)));
+        of.filter(|one| has(one)).cloned().collect::<BTreeSet<String>>()
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(work);
+        let mut both = work();
+        both.extend(other.join().expect("the other thread's"));
+        both
+    })
+}
+
 /// All settings that nothing reads get other values at once, and all stays as it was.
 #[test]
 fn what_nothing_reads_changes_nothing() {
@@ -106,17 +122,14 @@ fn what_is_read_changes_something() {
         let is_new = |path: &String| !heard.contains(path) && !is_quiet(path);
         let new: Vec<String> =
             values::paths(&plain).into_iter().filter(|path| read(path) && is_new(path)).collect();
-        for path in new {
+        heard.extend(found(&new, |path| {
             let differs = |value: &String| {
-                with(of, &[hidden(&path, value)])
+                with(of, &[hidden(path, value)])
                     .is_ok_and(|changed| of.signature(&changed) != before)
             };
-            if values::others(&plain, &path).iter().take(5).any(differs) {
-                heard.insert(path);
-            } else {
-                silent.insert(path);
-            }
-        }
+            values::others(&plain, path).iter().take(5).any(differs)
+        }));
+        silent.extend(new);
     }
     let silent: Vec<&String> = silent.difference(&heard).collect();
     assert!(silent.is_empty(), "{silent:?} change nothing");
@@ -126,22 +139,20 @@ fn what_is_read_changes_something() {
 #[test]
 fn what_nothing_reads_is_refused() {
     let whole = BUILT_IN.map(|built_in| machine::load(built_in.name, &[]).expect(built_in.name));
+    let keys = |other| values::all(other).into_iter();
+    let keys: BTreeSet<(String, String)> = whole.iter().flat_map(keys).collect();
     for (built_in, own) in BUILT_IN.iter().zip(&whole) {
-        for other in &whole {
-            for path in values::paths(other) {
-                let value = values::of(other, &path);
-                let refused = machine::load(built_in.name, &[Override::new(&path, value)]);
-                let refused =
-                    refused.err().filter(|error| error.problem.starts_with("nothing reads it"));
-                let unread = machine::unread(Use::Any, own, &path);
-                assert_eq!(
-                    refused.is_some(),
-                    unread.is_some(),
-                    "{}: {path}: {refused:?}",
-                    built_in.name
-                );
-                assert!(refused.is_none_or(|error| error.key == path));
-            }
+        for (path, value) in &keys {
+            let refused = machine::load(built_in.name, &[Override::new(path, value)]).err();
+            let refused = refused.filter(|error| error.problem.starts_with("nothing reads it"));
+            let unread = machine::unread(Use::Any, own, path);
+            assert_eq!(
+                refused.is_some(),
+                unread.is_some(),
+                "{}: {path}={value}: {refused:?}",
+                built_in.name
+            );
+            assert!(refused.is_none_or(|error| error.key == *path));
         }
     }
 }

@@ -28,9 +28,10 @@ fn value(machine: &Machine, path: &str) -> Value {
     }
 }
 
-/// Its value of a setting, as an override has it.
-pub fn of(machine: &Machine, path: &str) -> String {
-    value(machine, path).to_string()
+/// All settings of its kind and their values, as overrides have them.
+pub fn all(machine: &Machine) -> Vec<(String, String)> {
+    let of = |path: String| (path.clone(), value(machine, &path).to_string());
+    paths(machine).into_iter().map(of).collect()
 }
 
 /// Values that none of the rules below finds.
