@@ -45,7 +45,11 @@ pub struct AccuracyArgs {
     #[arg(long, value_name = "DIR")]
     pub references: Option<PathBuf>,
     /// Only the claims of this paper; may be repeated [default: those of all papers]
-    #[arg(long = "paper", value_name = "PAPER", value_parser = PossibleValuesParser::new(PAPERS.map(|paper| paper.name)))]
+    #[arg(
+        long = "paper",
+        value_name = "PAPER",
+        value_parser = PossibleValuesParser::new(PAPERS.map(|paper| paper.name))
+    )]
     pub papers: Vec<String>,
     /// Runs at the same time [default: one per core of this host]
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
