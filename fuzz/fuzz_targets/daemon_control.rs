@@ -87,7 +87,7 @@ fn request(input: &mut Unstructured<'_>) -> Request {
         shift => u64::from(small) << (shift % 20),
     };
     let (id, few) = (u16::from(small % 4), u32::from(small % 4));
-    let version = if small == 255 { 7 } else { PROTOCOL_VERSION };
+    let version = if small == 255 { PROTOCOL_VERSION - 1 } else { PROTOCOL_VERSION };
     match code % 16 {
         0 | 1 => Request::Hello { version },
         2 | 3 => Request::Open { ctx_id: id, segment_bytes: number, shared: small & 1 == 1 },
@@ -98,6 +98,7 @@ fn request(input: &mut Unstructured<'_>) -> Request {
         5 => Request::DestroyQp { qp: few },
         6 => Request::CreateBuffer { size_bytes: number },
         7 => Request::PlaceBuffer { buffer: few, address: number },
+        8 if small >= 128 => Request::DropBuffer { buffer: few },
         8 => Request::PlaceQp { qp: few, address: number },
         9 => Request::PlaceSegment { address: number },
         10 => Request::Peer { nid: id },

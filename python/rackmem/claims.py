@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from .command import call
-from .errors import CommandError
+from .errors import CommandError, count
 from .frames import frame
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def reproduce(what: str, *, quick: bool = True, seeds: int = 1, jobs: int | None
     """
     if what.startswith("-"):
         raise CommandError(f"{what!r} is no paper")
-    options = ["--json", "--seeds", str(seeds)]
+    options = ["--json", "--seeds", str(count("seeds", seeds, 1, 99))]
     options += ["--quick"] if quick else []
-    options += ["--jobs", str(jobs)] if jobs else []
+    options += [] if jobs is None else ["--jobs", str(count("jobs", jobs, 1, 1024))]
     return Claims(json.loads(call("reproduce", what, *options)))

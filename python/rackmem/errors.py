@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -60,6 +61,17 @@ def stored(call: Callable[..., T], *arguments: Any) -> T:
         return call(*arguments)
     except OSError as error:
         raise StoreError(str(error)) from error
+
+
+def count(name: str, value: Any, least: int, most: int, kind: type[Error] = Error) -> int:
+    """A number of such things, also one of NumPy's. Raises `kind` if it is none, or not in the range."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or not least <= number <= most:
+        raise kind(f"{name}: {value!r} is no number of {name} from {least} to {most}")
+    return number
 
 
 class CommandError(Error):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from . import _rackmem
-from .errors import Error, MachineError, PathError, ProgramError
+from .errors import Error, MachineError, PathError, ProgramError, count
 from .paths import look_up
 from .result import Execution, Result
 from .session import Checkpoint, Session
@@ -45,8 +45,7 @@ class Program:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         name, binary = read_program(program)
-        check_nodes(nodes)
-        self._part = (binary, [name, *map(str, arguments)], to_variables(environment), nodes)
+        self._part = (binary, [name, *map(str, arguments)], to_variables(environment), count_nodes(nodes))
 
     def __repr__(self) -> str:
         _, arguments, _, nodes = self._part
@@ -200,10 +199,9 @@ def to_parts(*programs: Program) -> list[tuple[bytes, list[str], list[str], int]
     return [program._part for program in programs]
 
 
-def check_nodes(nodes: int) -> None:
-    """Raises `MachineError` unless a rack can have so many nodes."""
-    if not isinstance(nodes, int) or not 1 <= nodes <= MOST_NODES:
-        raise MachineError(f"nodes: {nodes!r} is no number of nodes from 1 to {MOST_NODES}")
+def count_nodes(nodes: Any) -> int:
+    """Number of nodes of a rack. Raises `MachineError` if none can have so many."""
+    return count("nodes", nodes, 1, MOST_NODES, MachineError)
 
 
 def as_toml(path: str, value: Setting) -> str:
@@ -221,6 +219,8 @@ def as_toml(path: str, value: Setting) -> str:
 
 def to_variables(environment: Mapping[str, str] | None) -> list[str]:
     """Variables as a process has them."""
+    if not isinstance(environment, (Mapping, type(None))):
+        raise Error(f"environment: {environment!r} is no mapping of names to values")
     return [f"{name}={value}" for name, value in (environment or {}).items()]
 
 

@@ -42,8 +42,14 @@ def saved(results: Iterable[Result] | Mapping[str, Result], folder: Path) -> lis
     named = results.items() if isinstance(results, Mapping) else ((f"run {n}", r) for n, r in enumerate(results, 1))
     places = []
     for number, (name, result) in enumerate(named):
-        place = folder / str(number) / re.sub(r"[/\0]", "-", str(name))[:100]
+        place = folder / str(number) / file_name(str(name), f"run {number + 1}")
         place.mkdir(parents=True)
         result.save(place / "report.json")
         places.append(str(place))
     return places
+
+
+def file_name(name: str, otherwise: str) -> str:
+    """The name as a file can have it."""
+    name = re.sub(r"[/\0]", "-", name).encode(errors="replace")[:200].decode(errors="ignore")
+    return otherwise if name in ("", ".", "..") else name

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     import pandas
 
 
+# What every report has.
+MEMBERS = (("stats", dict), ("recipe", dict), ("machine", str), ("cycles", int))
+
+
 class Stage(NamedTuple):
     """A part of the latency of a read."""
 
@@ -138,8 +142,8 @@ def to_result(text: bytes | str, of: str) -> Result:
     """The result of a report. Raises `StoreError` if it is none; `of` says where it came from."""
     try:
         report = json.loads(text)
-        is_report = isinstance(report, dict) and isinstance(report["stats"], dict) and "machine" in report["recipe"]
-    except (ValueError, KeyError, TypeError):
+        is_report = all(isinstance(report[name], kind) for name, kind in MEMBERS) and "machine" in report["recipe"]
+    except (ValueError, KeyError, TypeError, RecursionError):
         is_report = False
     if not is_report:
         raise StoreError(f"{of} is no report of a run; delete it to make the run again")

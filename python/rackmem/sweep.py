@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from . import _rackmem
 from .errors import Error, RunError, stored
 from .frames import frame
-from .machine import Machine, Setting, as_toml, check_nodes, read_program
+from .machine import Machine, Setting, as_toml, count_nodes, read_program
 from .progress import Progress
 from .result import Result, to_result
 
@@ -79,17 +79,16 @@ class Sweep:
         folder: str | Path = "sweep",
     ) -> None:
         base = machine if isinstance(machine, Machine) else Machine.load(machine)
-        check_nodes(nodes)
         vary = {key: to_values(key, values) for key, values in vary.items()}
         if isinstance(programs, (str, bytes, Path)):
             raise Error(f"programs: {programs!r}; give a list of programs")
         self.folder = Path(folder)
-        self.nodes = nodes
+        self.nodes = count_nodes(nodes)
         self._base = base.toml
         argvs = [to_argv(program) for program in programs]
         self._programs = {argv[0]: read_program(argv[0]) for argv in argvs}
         texts = [(key, [as_toml(key, value) for value in values]) for key, values in vary.items()]
-        found = _rackmem.points(base.toml, texts, [self._named(argv) for argv in argvs], nodes)
+        found = _rackmem.points(base.toml, texts, [self._named(argv) for argv in argvs], self.nodes)
         combinations = itertools.product(itertools.product(*vary.values()), argvs or [None])
         self.points = [
             to_point(base, dict(zip(vary, values)), argv, *one) for (values, argv), one in zip(combinations, found)

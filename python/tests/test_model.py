@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 
+import numpy
 import pytest
 
 import rackmem
@@ -63,6 +64,13 @@ def test_a_rack_has_a_possible_number_of_nodes(nodes):
         rackmem.Machine.load("sonuma").execute("hello", nodes=nodes)
 
 
+def test_numbers_of_numpy_are_numbers_and_an_environment_is_a_mapping():
+    sonuma = rackmem.Machine.load("sonuma")
+    assert len(sonuma.execute("hello", nodes=numpy.int64(2)).nodes) == 2
+    with pytest.raises(rackmem.Error, match="environment"):
+        sonuma.execute("hello", environment=["A=1"])
+
+
 @pytest.mark.parametrize("path", ["", "latency.", "latency..mean_cycles", "latency.mean_cycles[", "machine[0]"])
 def test_paths_that_are_none_lead_nowhere(machine, path):
     with pytest.raises(rackmem.PathError):
@@ -100,7 +108,8 @@ def test_the_same_run_has_the_same_bytes(machine, tmp_path):
     assert rackmem.Result.load(tmp_path / "a").report == machine.run().report
     with pytest.raises(rackmem.StoreError, match="No such file"):
         rackmem.Result.load(tmp_path / "c")
-    for wrong in (b"{", b"\xff\xfe", b"3", b"null", b"[]", b"{}", b'{"nodes": 3}'):
+    for wrong in (b"{", b"\xff\xfe", b"3", b"null", b"[]", b"{}", b'{"nodes": 3}', b"[" * 100_000,
+                  b'{"stats": {}, "recipe": {"machine": ""}, "machine": "x"}'):
         (tmp_path / "d").write_bytes(wrong)
         with pytest.raises(rackmem.StoreError, match="no report"):
             rackmem.Result.load(tmp_path / "d")
@@ -208,6 +217,9 @@ def test_claims_are_judged_by_the_command():
     assert claims.outcome["paper"] == "deoi" and "Claims" in repr(claims)
     with pytest.raises(rackmem.CommandError, match="there is no paper"):
         rackmem.reproduce("doi")
+    for wrong in ({"seeds": -1}, {"seeds": "2"}, {"jobs": 0}, {"jobs": 1.5}):
+        with pytest.raises(rackmem.Error, match=f"no number of {next(iter(wrong))}"):
+            rackmem.reproduce("deoi/table1", **wrong)
 
 
 def test_a_report_is_a_page_about_results(machine, tmp_path):
@@ -216,6 +228,7 @@ def test_a_report_is_a_page_about_results(machine, tmp_path):
     assert rackmem.report(runs, page) == page
     text = page.read_text()
     assert "placement edge" in text and runs[1]["recipe.machine_hash"] in text
+    assert rackmem.report(dict(zip(["..", "\u00e9" * 200], runs)), page) == page
     with pytest.raises(rackmem.CommandError, match="No such file"):
         rackmem.report(runs, tmp_path / "nowhere" / "report.html")
 

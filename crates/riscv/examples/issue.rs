@@ -61,7 +61,7 @@ fn run(file: &[u8], args: &[String]) -> Result<(i32, u64), Box<dyn std::error::E
     let mut space = AddressSpace::new();
     let image = elf::load(file, &mut space)?;
     let mut hart = Hart::new(image.entry);
-    hart.x[abi::SP] = stack::set_up(&mut space, 8 << 20, &image, args, &[], [0; 16]);
+    hart.x[abi::SP] = stack::set_up(&mut space, 8 << 20, &image, args, &[], [0; 16])?;
     let (mut kernel, mut code) = (Kernel::new(image.end, 0), Code::new());
     for count in 1.. {
         let inst = code.get(hart.pc, &space)?;

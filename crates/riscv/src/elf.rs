@@ -41,6 +41,8 @@ pub enum LoadError {
     Empty,
     /// A segment is too large, lies outside of the address space, or wraps around it.
     BadSegment(u64),
+    /// Arguments and environment are too long: their bytes, and those of the stack.
+    Arguments(u64, u64),
 }
 
 impl fmt::Display for LoadError {
@@ -72,6 +74,12 @@ impl fmt::Display for LoadError {
                 write!(
                     f,
                     "its segment at {address:#x} is too large or outside of the address space"
+                )
+            }
+            LoadError::Arguments(bytes, stack) => {
+                write!(
+                    f,
+                    "its arguments and environment take {bytes} bytes, more than a quarter of its stack of {stack}"
                 )
             }
         }

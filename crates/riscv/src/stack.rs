@@ -1,7 +1,10 @@
 //! The first stack of a program: arguments, environment, auxiliary vector.
 
-use crate::elf::{HEADER_SIZE, Image};
+use crate::elf::{HEADER_SIZE, Image, LoadError};
 use crate::space::{AddressSpace, PAGE, Permissions};
+
+/// Bytes of a pointer to a string.
+const POINTER: u64 = 8;
 
 /// The end of the stack.
 pub const STACK_TOP: u64 = 0x7fff_ffff_0000;
@@ -37,8 +40,8 @@ pub(crate) const USER: u64 = 1000;
 ///
 /// The C library seeds its stack protector with `random`; the same bytes give the same run.
 ///
-/// # Panics
-/// If arguments and environment do not fit.
+/// # Errors
+/// Arguments and environment take more than a quarter of it, as Linux has it.
 pub fn set_up(
     space: &mut AddressSpace,
     size: u64,
@@ -46,10 +49,15 @@ pub fn set_up(
     args: &[String],
     env: &[String],
     random: [u8; 16],
-) -> u64 {
-    let bottom = STACK_TOP - size.next_multiple_of(PAGE);
-    space.map(bottom, STACK_TOP - bottom, Permissions::READ_WRITE);
-    let mut stack = Stack { space, pointer: STACK_TOP - 16, bottom };
+) -> Result<u64, LoadError> {
+    let size = size.next_multiple_of(PAGE);
+    let bytes: u64 = args.iter().chain(env).map(|string| string.len() as u64 + 1 + POINTER).sum();
+    if bytes > size / 4 {
+        return Err(LoadError::Arguments(bytes, size));
+    }
+    let bottom = STACK_TOP - size;
+    space.map(bottom, size, Permissions::READ_WRITE);
+    let mut stack = Stack { space, pointer: STACK_TOP - 16 };
     let random = stack.push(&random);
     let strings = |stack: &mut Stack<'_>, strings: &[String]| -> Vec<u64> {
         strings.iter().map(|string| stack.push_string(string)).collect()
@@ -65,7 +73,7 @@ pub fn set_up(
     for (key, value) in auxiliary_vector(image, random, name) {
         words.extend([key, value]);
     }
-    stack.push_words(&words)
+    Ok(stack.push_words(&words))
 }
 
 fn auxiliary_vector(image: &Image, random: u64, name: u64) -> [(u64, u64); 17] {
@@ -93,13 +101,11 @@ fn auxiliary_vector(image: &Image, random: u64, name: u64) -> [(u64, u64); 17] {
 struct Stack<'a> {
     space: &'a mut AddressSpace,
     pointer: u64,
-    bottom: u64,
 }
 
 impl Stack<'_> {
     fn push(&mut self, bytes: &[u8]) -> u64 {
         self.pointer -= bytes.len() as u64;
-        assert!(self.pointer > self.bottom, "arguments and environment do not fit the stack");
         self.space.install(self.pointer, bytes);
         self.pointer
     }

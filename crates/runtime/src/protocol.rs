@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::status::NodeStatus;
 
 /// Changes with every incompatible change of this file or of a layout in shared memory.
-pub const PROTOCOL_VERSION: u32 = 7;
+pub const PROTOCOL_VERSION: u32 = 8;
 
 /// Name of the memory of local buffers. A process sees it in its list of mappings.
 pub const BUFFER_NAME: &str = "rackmem-buffer";
@@ -81,6 +81,11 @@ pub enum Request {
     CreateBuffer {
         /// Size.
         size_bytes: u64,
+    },
+    /// Drops a buffer. Its addresses are no local buffer any more, so the client may have other memory there.
+    DropBuffer {
+        /// Number from the answer to `CreateBuffer`.
+        buffer: u32,
     },
     /// Announces the address at which the client mapped a buffer, which becomes a local buffer.
     PlaceBuffer {

@@ -69,7 +69,7 @@ fn shared_buffers_work_like_any_other() {
     });
 }
 
-/// The daemon knows the addresses of a buffer for longer than the program has the buffer.
+/// The daemon forgets a buffer before its addresses are free.
 #[test]
 fn what_comes_after_a_dropped_buffer_is_not_taken_for_it() {
     each_way("dropped-buffers", |_, contexts| {
@@ -83,6 +83,53 @@ fn what_comes_after_a_dropped_buffer_is_not_taken_for_it() {
                 assert!(place.iter().all(|byte| *byte == round));
             }
         }
+    });
+}
+
+#[test]
+fn buffers_and_queue_pairs_come_and_go_without_end() {
+    // More than a member may have at a time, and more than the places that it may have.
+    const ROUNDS: u32 = 1_500;
+    each_way("many-buffers", |_, contexts| {
+        for round in 1..=ROUNDS {
+            let mut qp = contexts[0].queue_pair(2).unwrap();
+            let mut buffer = contexts[0].buffer(4096 * (1 + round as usize % 3)).unwrap();
+            if round % 100 == 0 {
+                buffer.fill(round as u8);
+                qp.write(1, 0, &buffer).unwrap();
+                buffer.fill(0);
+                qp.read(1, 0, &mut buffer).unwrap();
+                assert!(buffer.iter().all(|byte| *byte == round as u8), "round {round}");
+            }
+        }
+        let most: Vec<_> = (0..64).map(|_| contexts[0].buffer(1).unwrap()).collect();
+        assert_eq!(contexts[0].buffer(1).unwrap_err().errno(), libc::ENOSPC);
+        drop(most);
+        contexts[0].buffer(1).unwrap();
+    });
+}
+
+#[test]
+fn a_child_of_fork_leaves_its_parents_context_alone() {
+    each_way("forked", |_, contexts| {
+        let mut qp = contexts[0].queue_pair(2).unwrap();
+        let mut buffer = contexts[0].buffer(4096).unwrap();
+        // SAFETY: the child calls nothing that threads of its parent hold.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let refused = contexts[0].buffer(1).is_err_and(|error| error.errno() == libc::EPERM);
+            // SAFETY: the child ends before anything of it is dropped again.
+            drop(unsafe { std::ptr::read(&raw const buffer) });
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(i32::from(!refused)) };
+        }
+        let mut status = -1;
+        // SAFETY: the child is this process's own.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+        buffer.fill(7);
+        qp.write(1, 0, &buffer).unwrap();
+        contexts[0].buffer(1).unwrap();
     });
 }
 

@@ -146,7 +146,7 @@ pub fn run(
     // Any bytes do, as long as they are the same every time.
     let random =
         core::array::from_fn(|index| (options.seed as u8) ^ (index as u8).wrapping_mul(37));
-    let sp = stack::set_up(&mut space, options.stack_size, &image, args, env, random);
+    let sp = stack::set_up(&mut space, options.stack_size, &image, args, env, random)?;
     space.limit(options.memory_bytes);
     let program =
         Program { args: args.to_vec(), env: env.to_vec(), stack_bytes: options.stack_size };

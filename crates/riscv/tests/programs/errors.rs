@@ -158,6 +158,23 @@ fn files_that_are_no_programs() {
 }
 
 #[test]
+fn arguments_that_leave_no_stack() {
+    let mut program = Program { data: vec![0; 16], ..Program::default() };
+    program.exit(0);
+    let program = program.elf();
+    let options = Options { stack_size: 1 << 16, ..quiet() };
+    let run_with = |args: usize, env: usize| {
+        // With its pointer and the byte after it, each takes 16 bytes.
+        let strings = |count| vec!["strings".to_owned(); count];
+        run(&program, &strings(args), &strings(env), &options)
+    };
+    assert!(run_with(1000, 24).is_ok());
+    let refused = RunError::Load(LoadError::Arguments(16_400, 65_536));
+    assert_eq!(run_with(1000, 25), Err(refused.clone()));
+    assert_eq!(run_with(1025, 0), Err(refused));
+}
+
+#[test]
 fn symbols_tell_where() {
     let symbols = rackmem_riscv::Symbols::new(vec![
         (CODE, 16, "main".into()),

@@ -47,7 +47,7 @@ fn run(file: &[u8], args: &[&str], latency: impl FnMut(u64) -> u64) -> (i32, u64
     let mut space = AddressSpace::new();
     let image = elf::load(file, &mut space).expect("it is a program");
     let args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
-    let sp = stack::set_up(&mut space, 1 << 20, &image, &args, &[], [1; 16]);
+    let sp = stack::set_up(&mut space, 1 << 20, &image, &args, &[], [1; 16]).unwrap();
     let mut timed = Timed::new(space, &image, sp, World::default(), latency);
     let (code, cycles) = timed.run().expect("no access is wrong");
     (code, cycles, timed.host.output)

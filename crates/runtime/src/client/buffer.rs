@@ -1,5 +1,6 @@
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use super::membership::Membership;
 use crate::error::{Error, Result};
 use crate::shm::mapping::{Access, Mapping, checked_round_up_to_page};
 use crate::shm::segment::Segment;
@@ -17,30 +18,44 @@ pub(crate) fn buffer_bytes(size_bytes: usize) -> Result<usize> {
 /// Shared memory for local buffers: every progress mode reaches it at full speed.
 ///
 /// It derefs to bytes that this process owns; the daemon touches them only for operations that
-/// were given a part of them.
+/// were given a part of them. When it is dropped, the daemon forgets it.
 #[derive(Debug)]
-pub struct LocalBuffer(pub(crate) Arc<Mapping>);
+pub struct LocalBuffer {
+    pub(super) mapping: Arc<Mapping>,
+    /// The daemon's number for it.
+    pub(super) number: u32,
+    /// Gone once the context is closed.
+    pub(super) membership: Weak<Membership>,
+}
 
 impl std::ops::Deref for LocalBuffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         // SAFETY: the mapping is as long as that, and lives as long as `self`. Operations write it
         // only while they hold a `&mut` of it (see `QueuePair`).
-        unsafe { std::slice::from_raw_parts(self.0.base(), self.0.len()) }
+        unsafe { std::slice::from_raw_parts(self.mapping.base(), self.mapping.len()) }
     }
 }
 
 impl std::ops::DerefMut for LocalBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above; `&mut self` makes it the only access by this process.
-        unsafe { std::slice::from_raw_parts_mut(self.0.base(), self.0.len()) }
+        unsafe { std::slice::from_raw_parts_mut(self.mapping.base(), self.mapping.len()) }
     }
 }
 
 impl LocalBuffer {
     /// First byte, for interfaces that hand the memory out.
     pub fn base(&self) -> *mut u8 {
-        self.0.base()
+        self.mapping.base()
+    }
+}
+
+impl Drop for LocalBuffer {
+    fn drop(&mut self) {
+        if let Some(membership) = self.membership.upgrade() {
+            membership.drop_buffer(self.number, &self.mapping);
+        }
     }
 }
 

@@ -89,6 +89,7 @@ impl Context {
             bell,
             segment: Arc::new(segment),
             connection: Mutex::new(connection),
+            process: std::process::id(),
             peers: Mutex::new(vec![None; usize::from(rack_nodes)]),
             remote: Mutex::new(vec![None; usize::from(rack_nodes)]),
             pinned: Mutex::default(),
@@ -305,7 +306,7 @@ impl Context {
     pub fn buffer(&self, size_bytes: usize) -> Result<LocalBuffer> {
         let size_bytes = buffer_bytes(size_bytes)?;
         let request = Request::CreateBuffer { size_bytes: size_bytes as u64 };
-        let answer = self.membership.connection().call(&request, None)?;
+        let answer = self.membership.ask(&request)?;
         let (Response::Buffer { buffer }, Some(fd)) =
             (answer.message, answer.fds.into_iter().next())
         else {
@@ -317,7 +318,7 @@ impl Context {
         self.membership.keep(&mapping);
         self.place(buffer, mapping.base() as u64)?;
         registered::note(&self.membership, &mapping)?;
-        Ok(LocalBuffer(mapping))
+        Ok(LocalBuffer { mapping, number: buffer, membership: Arc::downgrade(&self.membership) })
     }
 
     /// Announces the address of buffer memory to the daemon. Inline progress does not need it.

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use rackmem_abi::Status;
 use rackmem_rmc::Rights;
 
+use super::registered;
 use crate::control::Connection;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::patience;
 use crate::protocol::{PeerState, Progress, Request, Response};
 use crate::rack::Rack;
@@ -15,6 +16,7 @@ use crate::shm::bell::Bell;
 use crate::shm::line_lock::Owner;
 use crate::shm::mapping::{Access, Mapping};
 use crate::shm::segment::{Segment, State};
+use crate::transport::Received;
 
 /// Interval at which a waiter checks that its daemon and its peers live.
 pub(super) const LIVENESS_INTERVAL: Duration = Duration::from_millis(50);
@@ -33,13 +35,14 @@ pub(crate) struct Membership {
     pub(crate) bell: Bell,
     pub(crate) segment: Arc<Segment>,
     pub(super) connection: Mutex<Connection>,
+    /// The process that has joined.
+    pub(super) process: u32,
     pub(super) peers: Mutex<Vec<Option<Arc<Segment>>>>,
     /// Nodes on other hosts, as far as the daemon was asked.
     pub(super) remote: Mutex<Vec<Option<RemotePeer>>>,
     /// Segments whose addresses the program has: they stay mapped even if the node is lost.
     pub(super) pinned: Mutex<Vec<Arc<Segment>>>,
-    /// Buffers, dropped ones, too: the daemon takes their addresses for them until we leave, so
-    /// nothing else may come to lie there.
+    /// Buffers that the daemon knows: it takes their addresses for them, so nothing else may come to lie there.
     pub(super) buffers: Mutex<Vec<Arc<Mapping>>>,
 }
 
@@ -48,8 +51,18 @@ impl Membership {
         self.connection.lock().expect("no call panics")
     }
 
+    /// Asks the daemon. A child of `fork` may not: it would take answers that are its parent's, and close what is.
+    pub(super) fn ask(&self, request: &Request) -> Result<Received<Response>> {
+        if std::process::id() != self.process {
+            let message =
+                "the context belongs to the process that forked this one: open another one here";
+            return Err(Error::new(libc::EPERM, message));
+        }
+        self.connection().call(request, None)
+    }
+
     pub(crate) fn call(&self, request: &Request) -> Result<Response> {
-        Ok(self.connection().call(request, None)?.message)
+        Ok(self.ask(request)?.message)
     }
 
     fn peers(&self) -> MutexGuard<'_, Vec<Option<Arc<Segment>>>> {
@@ -74,7 +87,7 @@ impl Membership {
         if let Some(segment) = known.filter(|segment| segment.state() == State::Live) {
             return Ok(segment);
         }
-        let answer = self.connection().call(&Request::Peer { nid }, None);
+        let answer = self.ask(&Request::Peer { nid });
         let Ok(answer) = answer else { return Err(Unmapped::LOST) };
         match (answer.message, answer.fds.into_iter().next()) {
             (Response::Peer { state: PeerState::Present, .. }, Some(fd)) => {
@@ -104,9 +117,21 @@ impl Membership {
         }
     }
 
-    /// Keeps a buffer mapped for as long as the membership lasts.
+    fn buffers(&self) -> MutexGuard<'_, Vec<Arc<Mapping>>> {
+        self.buffers.lock().expect("no holder panics")
+    }
+
+    /// Keeps a buffer mapped until the daemon has forgotten it, or the membership ends.
     pub(super) fn keep(&self, buffer: &Arc<Mapping>) {
-        self.buffers.lock().expect("no holder panics").push(buffer.clone());
+        self.buffers().push(buffer.clone());
+    }
+
+    /// Gives up a buffer. If the daemon does not say that it has forgotten it, it stays mapped.
+    pub(super) fn drop_buffer(&self, number: u32, buffer: &Arc<Mapping>) {
+        if self.call(&Request::DropBuffer { buffer: number }).is_ok() {
+            registered::forget(buffer);
+            self.buffers().retain(|kept| !Arc::ptr_eq(kept, buffer));
+        }
     }
 
     pub(crate) fn forget_peer(&self, peer: usize) {

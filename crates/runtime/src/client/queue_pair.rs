@@ -44,8 +44,7 @@ impl RawQueuePair {
         progress: Progress,
         spin_limit: u32,
     ) -> Result<RawQueuePair> {
-        let answer =
-            membership.connection().call(&Request::CreateQp { entries, progress }, None)?;
+        let answer = membership.ask(&Request::CreateQp { entries, progress })?;
         let (number, fd) = match (answer.message, answer.fds.into_iter().next()) {
             (Response::Qp { qp }, Some(fd)) => (qp, fd),
             (other, _) => return Err(unexpected(&other)),

@@ -45,6 +45,12 @@ pub(super) fn note(membership: &Arc<Membership>, buffer: &Mapping) -> Result<()>
     Ok(())
 }
 
+/// Takes a buffer back that the daemon has forgotten.
+pub(super) fn forget(buffer: &Mapping) {
+    let base = buffer.base() as usize;
+    placed().retain(|placed| placed.address != base);
+}
+
 impl Context {
     /// Makes the pages around `size_bytes` bytes at `buffer` memory for local buffers, with the same contents at the
     /// same addresses. Pages that are such memory already, of this context or another, stay as they are.
@@ -74,7 +80,7 @@ impl Context {
     unsafe fn replace_pages(&self, pages: Range<usize>) -> Result<Placed> {
         let (first, len) = (pages.start, pages.len());
         let request = Request::CreateBuffer { size_bytes: len as u64 };
-        let answer = self.membership().connection().call(&request, None)?;
+        let answer = self.membership().ask(&request)?;
         let (Response::Buffer { buffer }, Some(fd)) =
             (answer.message, answer.fds.into_iter().next())
         else {

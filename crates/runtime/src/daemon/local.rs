@@ -74,11 +74,10 @@ impl LocalTable {
         self.ranges.push(Range { address, len, base, backing });
     }
 
-    /// Forgets the memory of a queue pair.
-    pub fn forget_queue(&mut self, memory: &Arc<QueueMemory>) {
-        self.ranges.retain(
-            |range| !matches!(&range.backing, Backing::Queue(queue) if Arc::ptr_eq(queue, memory)),
-        );
+    /// Forgets memory that the client gives up.
+    pub fn forget(&mut self, backing: &Backing) {
+        let (base, _) = backing.base_and_len();
+        self.ranges.retain(|range| range.backing.base_and_len().0 != base);
     }
 
     #[cold]

@@ -8,6 +8,7 @@ use rackmem_rmc::Rights;
 use rustix::net::UCred;
 
 use super::line::Line;
+use super::local::Backing;
 use super::worker::ClientId;
 use crate::protocol::Progress;
 use crate::shm::bell::AddedBell;
@@ -28,6 +29,17 @@ pub struct QpRecord {
     pub entries: u32,
     /// What has been added to the node's total.
     pub counted: Work,
+}
+
+/// Memory of a member that can be a local buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Memory {
+    /// The buffer of this number.
+    Buffer(u32),
+    /// The operands of the queue pair of this number.
+    Qp(u32),
+    /// The node's segment.
+    Segment,
 }
 
 /// A client's membership in a context.
@@ -51,13 +63,31 @@ pub struct Member {
     /// Its queue pairs, by number.
     pub qps: BTreeMap<u32, QpRecord>,
     /// Its buffers, by number.
-    pub buffers: Vec<Arc<Mapping>>,
+    pub buffers: BTreeMap<u32, Arc<Mapping>>,
     /// Queue pairs made so far: the next one's number.
     pub qps_made: u32,
-    /// Placed ranges so far, which are limited.
-    pub placed: usize,
+    /// Buffers made so far, likewise.
+    pub buffers_made: u32,
+    /// Memory that has been placed, and how often.
+    pub placed: BTreeMap<Memory, usize>,
     /// Invitations of other hosts that it may still ask for.
     pub invitations: Allowance,
+}
+
+impl Member {
+    /// Memory of this name, if there is such.
+    pub fn backing(&self, memory: Memory) -> Option<Backing> {
+        match memory {
+            Memory::Buffer(number) => self.buffers.get(&number).cloned().map(Backing::Buffer),
+            Memory::Qp(number) => {
+                self.qps.get(&number).map(|record| Backing::Queue(record.memory.clone()))
+            }
+            // It must not become the destination of a reader's operations.
+            Memory::Segment => {
+                (self.rights == Rights::ReadWrite).then(|| Backing::Segment(self.segment.clone()))
+            }
+        }
+    }
 }
 
 /// A number of calls that is used up and grows again.

@@ -86,6 +86,8 @@ pub enum Command {
     Place(ClientId, u64, Backing),
     /// A queue pair.
     AddQp(NewQp),
+    /// A client has this memory no more.
+    Forget(ClientId, Backing),
     /// A queue pair less.
     RemoveQp(ClientId, Arc<QueueMemory>),
     /// The segment of a node in a context is mapped, or closed.
@@ -415,10 +417,9 @@ impl Worker {
             Command::RemoveQp(id, memory) => {
                 self.direct.retain(|qp| !Arc::ptr_eq(&qp.memory, &memory));
                 self.packet.remove(&memory, &mut self.rmc);
-                if let Some(client) = &mut self.clients[id] {
-                    client.local.forget_queue(&memory);
-                }
+                self.forget(id, &Backing::Queue(memory));
             }
+            Command::Forget(id, backing) => self.forget(id, &backing),
             Command::SetSegment { nid, ctx_id, segment } => {
                 let is_own = nid == self.nid;
                 match &segment {
@@ -455,6 +456,12 @@ impl Worker {
                 let _ = reply.send(*self.rmc.stats());
             }
             Command::Stop => unreachable!("handled by obey"),
+        }
+    }
+
+    fn forget(&mut self, id: ClientId, backing: &Backing) {
+        if let Some(client) = &mut self.clients[id] {
+            client.local.forget(backing);
         }
     }
 

@@ -106,6 +106,7 @@ fn requests() -> impl Strategy<Value = Request> {
             .prop_map(|(entries, progress)| Request::CreateQp { entries, progress }),
         2 => small().prop_map(|qp| Request::DestroyQp { qp }),
         2 => size().prop_map(|size_bytes| Request::CreateBuffer { size_bytes }),
+        1 => small().prop_map(|buffer| Request::DropBuffer { buffer }),
         2 => (small(), address())
             .prop_map(|(buffer, address)| Request::PlaceBuffer { buffer, address }),
         2 => (small(), address()).prop_map(|(qp, address)| Request::PlaceQp { qp, address }),

@@ -167,6 +167,7 @@ impl System {
         let own = [format!("RACKMEM_NODE={nid}"), format!("RACKMEM_NODES={nodes}")];
         let env: Vec<String> = job.env.iter().cloned().chain(own).collect();
         let sp = stack::set_up(&mut space, stack_bytes, &image, job.args, &env, random);
+        let sp = sp.map_err(|error| ExecError::Program(job.name().to_owned(), error))?;
         let program = Program { args: job.args.to_vec(), env, stack_bytes };
         system.kernel = Kernel::new(image.end, seed).with_program(program);
         system.kernel.join_network(nid, process.others(machine));

@@ -54,7 +54,8 @@ impl System {
     pub fn new(file: &[u8], spec: &CpuSpec, delays: Delays, seed: u64) -> System {
         let mut space = AddressSpace::new();
         let image = elf::load(file, &mut space).expect("it is a program");
-        let sp = stack::set_up(&mut space, 1 << 20, &image, &["test".into()], &[], [1; 16]);
+        let sp =
+            stack::set_up(&mut space, 1 << 20, &image, &["test".into()], &[], [1; 16]).unwrap();
         let mut hart = Hart::new(image.entry);
         hart.x[abi::SP] = sp;
         let mut node = Node::new(Memory::new(space, delays, seed));

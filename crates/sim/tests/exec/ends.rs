@@ -147,7 +147,9 @@ fn machines_that_cannot_execute_say_what_to_do() {
             other => panic!("{name}: {other:?}"),
         }
     }
-    let job = Job { program: b"text", ..hello.job() };
-    let refused = exec::run(&load("sonuma", &[]), &[job], Options::default());
-    assert!(matches!(refused, Err(ExecError::Program(..))));
+    let (program, args) = (&b"text"[..], vec!["x".repeat(1 << 21)]);
+    for job in [Job { program, ..hello.job() }, Job { args: &args, ..hello.job() }] {
+        let refused = exec::run(&load("sonuma", &[]), &[job], Options::default());
+        assert!(matches!(refused, Err(ExecError::Program(..))));
+    }
 }

@@ -5,11 +5,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rackmem_abi::MAX_WQ_SIZE;
-use rackmem_rmc::{MAX_QPS, QpConfig, Rights};
+use rackmem_rmc::{MAX_QPS, QpConfig};
 
 use super::{Answer, Control, Refusal, held_up, refuse};
 use crate::daemon::local::{Backing, MAX_BUFFERS};
-use crate::daemon::session::{Member, QpRecord, Role, Session};
+use crate::daemon::session::{Member, Memory, QpRecord, Role, Session};
 use crate::daemon::worker::{Command, NewQp};
 use crate::protocol::{BUFFER_NAME, PROTOCOL_VERSION, Progress, Request, Response};
 use crate::shm::mapping::Mapping;
@@ -19,6 +19,9 @@ use crate::transport::Received;
 
 /// Queue pairs of a member.
 const MAX_QPS_PER_CLIENT: usize = 256;
+
+/// Places of a member's memory.
+const MAX_PLACES: usize = 4 * (MAX_BUFFERS + MAX_QPS_PER_CLIENT);
 
 /// Bytes of buffer memory of a member.
 const MAX_BUFFER_BYTES: u64 = 1 << 40;
@@ -35,19 +38,12 @@ impl Control {
             Request::CreateQp { entries, progress } => self.create_qp(id, entries, progress),
             Request::DestroyQp { qp } => self.destroy_qp(id, qp),
             Request::CreateBuffer { size_bytes } => self.create_buffer(id, size_bytes),
-            Request::PlaceBuffer { buffer, address } => self.place(id, address, |member| {
-                member.buffers.get(buffer as usize).cloned().map(Backing::Buffer)
-            }),
-            Request::PlaceQp { qp, address } => self.place(id, address, |member| {
-                member.qps.get(&qp).map(|record| Backing::Queue(record.memory.clone()))
-            }),
-            Request::PlaceSegment { address } => {
-                self.place(id, address, |member| {
-                    // It must not become the destination of a reader's operations.
-                    let may_write = member.rights == Rights::ReadWrite;
-                    may_write.then(|| Backing::Segment(member.segment.clone()))
-                })
+            Request::DropBuffer { buffer } => self.drop_buffer(id, buffer),
+            Request::PlaceBuffer { buffer, address } => {
+                self.place(id, address, Memory::Buffer(buffer))
             }
+            Request::PlaceQp { qp, address } => self.place(id, address, Memory::Qp(qp)),
+            Request::PlaceSegment { address } => self.place(id, address, Memory::Segment),
             Request::Peer { nid } => self.peer_segment(id, nid),
             Request::Invite { nid } => self.invite(id, nid),
             Request::Close => self.close(id),
@@ -161,6 +157,7 @@ impl Control {
     pub(super) fn destroy_qp(&mut self, id: u64, qp: u32) -> Answer {
         let member = self.member(id)?;
         let mut record = member.qps.remove(&qp).ok_or_else(|| unknown("queue pair", qp))?;
+        member.placed.remove(&Memory::Qp(qp));
         let remove = Command::RemoveQp(member.id, record.memory.clone());
         let removed = self.worker.call(remove);
         record.count(&mut self.total);
@@ -179,7 +176,7 @@ impl Control {
             return Err((libc::ENOSPC, message));
         }
         // All are mapped here, where addresses are scarcer than they seem.
-        let there: u64 = member.buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        let there: u64 = member.buffers.values().map(|buffer| buffer.len() as u64).sum();
         if there > MAX_BUFFER_BYTES - size_bytes {
             let message = format!("a member has at most {MAX_BUFFER_BYTES} bytes of buffers");
             return Err((libc::ENOSPC, message));
@@ -187,23 +184,29 @@ impl Control {
         let mapping = Mapping::create(BUFFER_NAME, size_bytes as usize)
             .map_err(refuse("cannot make the buffer"))?;
         let fd = clone_fd(&mapping)?;
-        member.buffers.push(Arc::new(mapping));
-        Ok((Response::Buffer { buffer: member.buffers.len() as u32 - 1 }, vec![fd]))
+        let buffer = member.buffers_made;
+        member.buffers_made += 1;
+        member.buffers.insert(buffer, Arc::new(mapping));
+        Ok((Response::Buffer { buffer }, vec![fd]))
     }
 
-    pub(super) fn place(
-        &mut self,
-        id: u64,
-        address: u64,
-        find: impl FnOnce(&Member) -> Option<Backing>,
-    ) -> Answer {
+    fn drop_buffer(&mut self, id: u64, buffer: u32) -> Answer {
         let member = self.member(id)?;
-        let backing = find(member).ok_or_else(|| unknown("memory", 0))?;
-        member.placed += 1;
-        // Queue pairs come and go, so the count is generous; it only has to be bounded.
-        if member.placed > 100 * (MAX_BUFFERS + MAX_QPS_PER_CLIENT) {
+        let memory = member.buffers.remove(&buffer).ok_or_else(|| unknown("buffer", buffer))?;
+        member.placed.remove(&Memory::Buffer(buffer));
+        let forget = Command::Forget(member.id, Backing::Buffer(memory));
+        self.worker.call(forget).map_err(held_up)?;
+        Ok((Response::Done, Vec::new()))
+    }
+
+    fn place(&mut self, id: u64, address: u64, memory: Memory) -> Answer {
+        let member = self.member(id)?;
+        let backing = member.backing(memory).ok_or_else(|| no_memory(memory))?;
+        // Each place is a range to search, and the same memory may have several.
+        if member.placed.values().sum::<usize>() >= MAX_PLACES {
             return Err((libc::ENOSPC, "too much memory placed".to_owned()));
         }
+        *member.placed.entry(memory).or_default() += 1;
         let client = member.id;
         self.worker.call(Command::Place(client, address, backing)).map_err(held_up)?;
         Ok((Response::Done, Vec::new()))
@@ -216,6 +219,14 @@ pub(super) fn refused((errno, message): Refusal) -> Response {
 
 fn unknown(what: &str, number: u32) -> Refusal {
     (libc::EINVAL, format!("this connection has no {what} {number}"))
+}
+
+fn no_memory(memory: Memory) -> Refusal {
+    match memory {
+        Memory::Buffer(number) => unknown("buffer", number),
+        Memory::Qp(number) => unknown("queue pair", number),
+        Memory::Segment => (libc::EACCES, "the segment of a reader is no local buffer".to_owned()),
+    }
 }
 
 pub(super) fn clone_fd(mapping: &Mapping) -> std::result::Result<OwnedFd, Refusal> {

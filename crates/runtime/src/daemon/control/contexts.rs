@@ -92,9 +92,10 @@ impl Control {
             shared,
             segment,
             qps: BTreeMap::new(),
-            buffers: Vec::new(),
+            buffers: BTreeMap::new(),
             qps_made: 0,
-            placed: 0,
+            buffers_made: 0,
+            placed: BTreeMap::new(),
             invitations: Allowance::default(),
         }));
         let read_only = rights == Rights::ReadOnly;

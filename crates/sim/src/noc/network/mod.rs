@@ -232,16 +232,20 @@ impl Network {
     /// Lets time pass up to a cycle before which there is no event.
     fn pass_to(&mut self, cycle: Cycle) {
         // Credits of the last packets may still be on their way back.
-        while self.now < cycle && self.next_credit().is_some_and(|at| at < cycle) {
+        while self.now < cycle && self.has_credit_before(cycle) {
             self.tick();
         }
         self.now = self.now.max(cycle);
     }
 
-    fn next_credit(&self) -> Option<Cycle> {
+    fn has_credit_before(&self, cycle: Cycle) -> bool {
         let Half { routers, crossing } = self.half();
-        let is_next = !crossing.outward.credits.events().is_empty();
-        if is_next { Some(crossing.outward.cycle) } else { routers.next_credit(self.now) }
+        let is_handed_out = !crossing.outward.credits.events().is_empty();
+        if is_handed_out {
+            crossing.outward.cycle < cycle
+        } else {
+            routers.has_credit(self.now..cycle)
+        }
     }
 
     /// Endpoints with packets in a delivery queue, in the order of their numbers.

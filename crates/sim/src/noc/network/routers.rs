@@ -1,6 +1,7 @@
 //! Routers, and the links between them.
 
 use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::routing::Tables;
@@ -120,10 +121,10 @@ impl Routers {
         self.flits.cycles(now).find(|&at| self.has_arrivals(at))
     }
 
-    /// The next cycle in which a credit arrives.
-    pub fn next_credit(&self, now: Cycle) -> Option<Cycle> {
+    /// Whether a credit arrives in one of these cycles.
+    pub fn has_credit(&self, cycles: Range<Cycle>) -> bool {
         let is_due = |at| self.credits.iter().any(|wheel| !wheel.events(at).is_empty());
-        self.flits.cycles(now).find(|&at| is_due(at))
+        self.flits.cycles(cycles.start).take_while(|&at| at < cycles.end).any(is_due)
     }
 
     pub fn port_index(&self, port: Port) -> usize {

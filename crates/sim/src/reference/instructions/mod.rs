@@ -64,7 +64,8 @@ impl Process {
     fn load(file: &[u8], args: &[String]) -> Result<(Process, AddressSpace), String> {
         let mut space = AddressSpace::new();
         let image = elf::load(file, &mut space).map_err(|error| error.to_string())?;
-        let sp = stack::set_up(&mut space, STACK_BYTES, &image, args, &[], [1; 16]);
+        let sp = stack::set_up(&mut space, STACK_BYTES, &image, args, &[], [1; 16])
+            .map_err(|error| error.to_string())?;
         let mut hart = Hart::new(image.entry & !1);
         hart.x[abi::SP] = sp;
         let kernel = Kernel::new(image.end, 0);
