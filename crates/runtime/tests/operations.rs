@@ -90,23 +90,22 @@ fn what_comes_after_a_dropped_buffer_is_not_taken_for_it() {
 fn buffers_and_queue_pairs_come_and_go_without_end() {
     // More than a member may have at a time, and more than the places that it may have.
     const ROUNDS: u32 = 1_500;
-    each_way("many-buffers", |_, contexts| {
-        for round in 1..=ROUNDS {
-            let mut qp = contexts[0].queue_pair(2).unwrap();
-            let mut buffer = contexts[0].buffer(4096 * (1 + round as usize % 3)).unwrap();
-            if round % 100 == 0 {
-                buffer.fill(round as u8);
-                qp.write(1, 0, &buffer).unwrap();
-                buffer.fill(0);
-                qp.read(1, 0, &mut buffer).unwrap();
-                assert!(buffer.iter().all(|byte| *byte == round as u8), "round {round}");
-            }
-        }
-        let most: Vec<_> = (0..64).map(|_| contexts[0].buffer(1).unwrap()).collect();
-        assert_eq!(contexts[0].buffer(1).unwrap_err().errno(), libc::ENOSPC);
-        drop(most);
-        contexts[0].buffer(1).unwrap();
-    });
+    let rack = TestRack::start("many-buffers", 2);
+    rack.rack.create_context(0, 0o600).unwrap();
+    let contexts = rack.open_all(0, 1 << 20, Progress::Daemon);
+    for round in 1..=ROUNDS {
+        let mut qp = contexts[0].queue_pair(2).unwrap();
+        let mut buffer = contexts[0].buffer(4096 * (1 + round as usize % 3)).unwrap();
+        buffer.fill(round as u8);
+        qp.write(1, 0, &buffer).unwrap();
+        buffer.fill(0);
+        qp.read(1, 0, &mut buffer).unwrap();
+        assert!(buffer.iter().all(|byte| *byte == round as u8), "round {round}");
+    }
+    let most: Vec<_> = (0..64).map(|_| contexts[0].buffer(1).unwrap()).collect();
+    assert_eq!(contexts[0].buffer(1).unwrap_err().errno(), libc::ENOSPC);
+    drop(most);
+    contexts[0].buffer(1).unwrap();
 }
 
 #[test]
