@@ -12,7 +12,7 @@ use super::piped::Piped;
 use super::request::{Operation, Request};
 use super::server::MAX_CONNECTIONS;
 use super::socket::{Socket, Stream, piece};
-use super::tls::Tls;
+use super::tls::{self, Tls};
 use super::wire::{Errno, OPTION_BYTES, REQUEST_BYTES};
 use rackmem_fabric::net::stranger::{PROOF, Stranger};
 use rackmem_lease::error::Error;
@@ -259,7 +259,7 @@ fn start_tls(service: &Service, way: Way, ahead: &[u8]) -> Result<Box<Tls>, End>
         return Err(End::Protocol("bytes between STARTTLS and TLS".to_owned()));
     }
     let config = service.tls.clone().expect("a server with TLS has certificates");
-    let failed = |error: io::Error| End::Protocol(format!("TLS: {error}"));
+    let failed = |error: io::Error| End::Protocol(format!("TLS: {}", tls::reason(&error)));
     Ok(Box::new(Tls::accept(socket, config).map_err(failed)?))
 }
 

@@ -1,5 +1,6 @@
 //! TLS under NBD: certificates in a directory, named as other servers name them.
 
+use std::fmt::Display;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub struct Certificates {
 /// # Errors
 /// A file is missing, or is not as it should be.
 pub fn load(directory: &Path, verify_clients: bool) -> Result<Certificates> {
-    let refused = |file: &str, why: &dyn std::fmt::Display| {
+    let refused = |file: &str, why: &dyn Display| {
         Error::refused(format!("TLS: {}: {why}", directory.join(file).display()))
     };
     let certificates = |file| -> Result<Vec<CertificateDer<'static>>> {
@@ -66,8 +67,19 @@ pub fn load(directory: &Path, verify_clients: bool) -> Result<Certificates> {
     };
     let config = builder
         .with_single_cert(certificates(CERTIFICATE_FILE)?, key)
-        .map_err(|error| refused(CERTIFICATE_FILE, &error))?;
+        .map_err(|error| refused(CERTIFICATE_FILE, &reason(&error)))?;
     Ok(Certificates { config: Arc::new(config), verifies_clients: verify_clients })
+}
+
+/// An error of rustls, with what to do where it only names a code.
+pub(super) fn reason(error: &dyn Display) -> String {
+    let said = error.to_string();
+    if !said.contains("UnsupportedCertVersion") {
+        return said;
+    }
+    "the certificate is of version 1 of X.509: make one of version 3 (`openssl x509 -req -extfile FILE`, with a line such \
+     as extendedKeyUsage=clientAuth)"
+        .to_owned()
 }
 
 /// A socket as rustls sees it.
