@@ -77,8 +77,8 @@ pub(super) fn reason(error: &dyn Display) -> String {
     if !said.contains("UnsupportedCertVersion") {
         return said;
     }
-    "the certificate is of version 1 of X.509: make one of version 3 (`openssl x509 -req -extfile FILE`, with a line such \
-     as extendedKeyUsage=clientAuth)"
+    "the certificate is of version 1 of X.509: make one of version 3 (`openssl x509 -req -extfile FILE`, with a line \
+     such as keyUsage=digitalSignature)"
         .to_owned()
 }
 
