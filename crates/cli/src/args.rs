@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        crate::help::command().debug_assert();
+        crate::help::command(crate::help::COLUMNS).debug_assert();
     }
 
     #[test]

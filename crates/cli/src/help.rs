@@ -1,10 +1,17 @@
 //! The commands in groups by audience, as `--help` and the manual pages show them.
 
+use std::env;
 use std::fmt::Write;
+use std::io;
 
 use clap::{CommandFactory, FromArgMatches};
+use rustix::termios::tcgetwinsize;
 
 use crate::args::Cli;
+use crate::prose;
+
+/// Columns of a text that is read.
+pub const COLUMNS: usize = 100;
 
 /// Each group and its commands, in the order in which they are shown.
 pub const GROUPS: [(&str, &[&str]); 4] = [
@@ -22,12 +29,34 @@ pub const GROUPS: [(&str, &[&str]); 4] = [
 
 /// Parses the arguments of this process; ends it for `--help`, `--version` and mistakes.
 pub fn parse() -> Cli {
-    let matches = command().get_matches();
+    let columns = columns();
+    let matches = command(columns).term_width(columns).get_matches();
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
-/// The command line, whose help has groups.
-pub fn command() -> clap::Command {
+/// Columns of the terminal, at most so many that a text is read easily.
+fn columns() -> usize {
+    let terminal = tcgetwinsize(io::stdout()).map(|size| usize::from(size.ws_col));
+    let variable = || env::var("COLUMNS").ok()?.parse().ok();
+    let columns = terminal.ok().filter(|&columns| columns > 0).or_else(variable);
+    columns.map_or(COLUMNS, |columns| columns.clamp(40, COLUMNS))
+}
+
+/// Fills the lines of the texts of a command and of its subcommands.
+fn fitted(mut command: clap::Command, columns: usize) -> clap::Command {
+    if let Some(text) = command.get_long_about() {
+        let text = prose::fitted(&text.to_string(), columns);
+        command = command.long_about(text);
+    }
+    if let Some(text) = command.get_after_long_help() {
+        let text = prose::fitted(&text.to_string(), columns);
+        command = command.after_long_help(text);
+    }
+    command.mut_subcommands(|command| fitted(command, columns))
+}
+
+/// The command line, whose help has groups, and lines of at most so many columns.
+pub fn command(columns: usize) -> clap::Command {
     let mut built = Cli::command();
     built.build();
     let mut template = "{before-help}{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
@@ -35,11 +64,12 @@ pub fn command() -> clap::Command {
         let _ = writeln!(template, "\n{title}:");
         for command in names.iter().filter_map(|name| built.find_subcommand(name)) {
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-            let _ = writeln!(template, "  {:<12}{about}", command.get_name());
+            let entry = format!("  {:<13}{about}", command.get_name());
+            let _ = writeln!(template, "{}", prose::fitted(&entry, columns));
         }
     }
     template += "\nOptions:\n{options}{after-help}";
-    Cli::command().help_template(template)
+    fitted(Cli::command().help_template(template), columns)
 }
 
 #[cfg(test)]
@@ -90,13 +120,30 @@ mod tests {
         command.get_subcommands().for_each(|command| examples(command, all));
     }
 
+    fn check_columns(command: &clap::Command, columns: usize) {
+        let texts = [command.get_long_about(), command.get_after_long_help()];
+        for text in texts.into_iter().flatten().map(ToString::to_string) {
+            // A word has no place to break.
+            let is_long = |line: &&str| line.trim().contains(' ') && line.chars().count() > columns;
+            assert_eq!(text.lines().find(is_long), None, "{}", command.get_name());
+        }
+        command.get_subcommands().for_each(|command| check_columns(command, columns));
+    }
+
+    #[test]
+    fn help_fits_a_terminal() {
+        for columns in [72, COLUMNS] {
+            check_columns(&command(columns), columns);
+        }
+    }
+
     #[test]
     fn examples_are_command_lines() {
         let mut all = Vec::new();
         examples(&Cli::command(), &mut all);
         assert!(all.len() > 50, "{all:?}");
         for example in all {
-            let parsed = command().try_get_matches_from(words(&example));
+            let parsed = command(COLUMNS).try_get_matches_from(words(&example));
             assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
         }
     }

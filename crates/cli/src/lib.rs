@@ -26,6 +26,7 @@ pub mod loadable;
 pub mod metrics;
 pub mod placement;
 pub mod programs;
+pub mod prose;
 pub mod rackctl;
 pub mod report;
 pub mod reproduce;

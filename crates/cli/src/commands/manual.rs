@@ -11,6 +11,9 @@ use crate::console;
 use crate::failure::{Failure, Result};
 use crate::help::{self, GROUPS};
 
+/// Columns of a text: `man` indents it, on a terminal of 80.
+const COLUMNS: usize = 72;
+
 /// Arguments of `rackmem completion`.
 #[derive(Debug, Args)]
 pub struct CompletionArgs {
@@ -35,7 +38,7 @@ pub struct ManArgs {
 /// The output cannot be written.
 pub fn completion(args: &CompletionArgs) -> Result<()> {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut help::command(), "rackmem", &mut text);
+    clap_complete::generate(args.shell, &mut help::command(COLUMNS), "rackmem", &mut text);
     console::print(&String::from_utf8_lossy(&text))
 }
 
@@ -44,7 +47,7 @@ pub fn completion(args: &CompletionArgs) -> Result<()> {
 /// # Errors
 /// There is no such command, or the output cannot be written.
 pub fn man(args: &ManArgs) -> Result<()> {
-    let mut root = help::command();
+    let mut root = help::command(COLUMNS);
     root.build();
     let failed = |error| Failure::io("cannot make the manual page", error);
     if let Some(dir) = &args.write {
