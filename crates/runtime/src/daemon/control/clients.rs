@@ -20,8 +20,10 @@ use crate::transport::Received;
 /// Queue pairs of a member.
 const MAX_QPS_PER_CLIENT: usize = 256;
 
-/// Places of a member's memory.
-const MAX_PLACES: usize = 4 * (MAX_BUFFERS + MAX_QPS_PER_CLIENT);
+/// Places of a member's memory: on average four for each buffer and queue pair that it may have.
+const MAX_PLACES: usize = 1280;
+
+const _: () = assert!(MAX_PLACES == 4 * (MAX_BUFFERS + MAX_QPS_PER_CLIENT));
 
 /// Bytes of buffer memory of a member.
 const MAX_BUFFER_BYTES: u64 = 1 << 40;
