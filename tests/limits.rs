@@ -43,6 +43,12 @@ const TABLES: &[Table] = &[
             ),
             ("buffers of a member", Number, "crates/runtime/src/daemon/local.rs", "MAX_BUFFERS"),
             (
+                "addresses at which a member has buffers, queue pairs and its segment",
+                Number,
+                "crates/runtime/src/daemon/control/clients.rs",
+                "MAX_PLACES",
+            ),
+            (
                 "clients of a daemon",
                 Number,
                 "crates/runtime/src/daemon/control/contexts.rs",

@@ -5,10 +5,11 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::{CertificateError, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 use super::socket::{Piece, Socket, Stream, piece};
 use rackmem_fabric::error::Error as Plain;
@@ -35,7 +36,7 @@ pub struct Certificates {
 /// Reads the certificates of a directory; with `verify_clients`, clients need one of that authority.
 ///
 /// # Errors
-/// A file is missing, or is not as it should be.
+/// A file is missing, or is not as it should be; or the server's certificate is not valid today.
 pub fn load(directory: &Path, verify_clients: bool) -> Result<Certificates> {
     let refused = |file: &str, why: &dyn Display| {
         Error::refused(format!("TLS: {}: {why}", directory.join(file).display()))
@@ -65,9 +66,14 @@ pub fn load(directory: &Path, verify_clients: bool) -> Result<Certificates> {
     } else {
         builder.with_no_client_auth()
     };
+    let chain = certificates(CERTIFICATE_FILE)?;
+    let own = chain.first().cloned();
     let config = builder
-        .with_single_cert(certificates(CERTIFICATE_FILE)?, key)
+        .with_single_cert(chain, key)
         .map_err(|error| refused(CERTIFICATE_FILE, &reason(&error)))?;
+    if let Some(why) = own.and_then(|own| outside_dates(&own, UnixTime::now())) {
+        return Err(refused(CERTIFICATE_FILE, &why));
+    }
     Ok(Certificates { config: Arc::new(config), verifies_clients: verify_clients })
 }
 
@@ -80,6 +86,46 @@ pub(super) fn reason(error: &dyn Display) -> String {
     "the certificate is of version 1 of X.509: make one of version 3 (`openssl x509 -req -extfile FILE`, with a line \
      such as keyUsage=digitalSignature)"
         .to_owned()
+}
+
+/// An error, with what to do, if a server's certificate has expired or is not valid yet.
+fn outside_dates(certificate: &CertificateDer<'_>, now: UnixTime) -> Option<String> {
+    let parsed = ParsedCertificate::try_from(certificate).ok()?;
+    // No authority is known here. The dates are checked first, and any other error is for the clients to find.
+    let roots = RootCertStore::empty();
+    let verified = verify_server_cert_signed_by_trust_anchor(&parsed, &roots, &[], now, &[]);
+    let Err(rustls::Error::InvalidCertificate(why)) = verified else { return None };
+    match why {
+        CertificateError::ExpiredContext { not_after, .. } => Some(format!(
+            "the certificate expired on {}, so clients refuse it: make a new one",
+            date(not_after)
+        )),
+        CertificateError::NotValidYetContext { not_before, .. } => Some(format!(
+            "the certificate is not valid before {}, so clients refuse it: set this host's clock, which says {}, or \
+             make a new one",
+            date(not_before),
+            date(now)
+        )),
+        _ => None,
+    }
+}
+
+/// A time as people write it.
+fn date(at: UnixTime) -> String {
+    let seconds = libc::time_t::try_from(at.as_secs()).unwrap_or(libc::time_t::MAX);
+    // SAFETY: integers and a pointer, for which zeros are good.
+    let mut parts: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both point to what they should. A year that is beyond its integer leaves the zeros.
+    unsafe { libc::gmtime_r(&raw const seconds, &raw mut parts) };
+    format!(
+        "{:04}-{:02}-{:02} {:02}:{:02}:{:02} UTC",
+        i64::from(parts.tm_year) + 1900,
+        parts.tm_mon + 1,
+        parts.tm_mday,
+        parts.tm_hour,
+        parts.tm_min,
+        parts.tm_sec
+    )
 }
 
 /// A socket as rustls sees it.

@@ -206,6 +206,26 @@ fn mistakes_are_said_in_one_line() {
 }
 
 #[test]
+fn a_path_in_use_is_told_from_a_port_in_use() {
+    let host = Host::new();
+    let _lender = Service::lend(&host, "128M");
+    let (_device, socket) = device(&host, &[]);
+    // A path may be without a slash.
+    let by_name = |name: &str| {
+        let mut command = host.command(&["blk", "64M", "--socket", name]);
+        let done = command.current_dir(host.racks()).output().unwrap();
+        (done.status.code(), String::from_utf8(done.stderr).unwrap())
+    };
+    for name in [socket.to_str().unwrap(), "disk"] {
+        let said = format!(
+            "rackmem: cannot listen at {name}, where another process listens (`ss -xlp` names it): end that one, or \
+             choose another path: address in use\n"
+        );
+        assert_eq!(by_name(name), (Some(1), said));
+    }
+}
+
+#[test]
 fn nbdcopy_brings_data_in_and_out() {
     let host = Host::new();
     let _lender = Service::lend(&host, "64M");

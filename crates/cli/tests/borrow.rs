@@ -390,6 +390,23 @@ fn a_process_that_could_not_borrow_reports_why() {
 }
 
 #[test]
+fn shared_memory_is_reported_as_what_it_is() {
+    let host = Host::new();
+    let _lender = Lender::start(&host, "64M");
+    if !is_possible(&host) {
+        return;
+    }
+    let program = program("borrowed");
+    let args = ["32M", "--threshold", "8M", "--stats"];
+    let command = [program.to_str().unwrap(), "shared"];
+    let done = Done::from(borrow(&host, &args, &command).output().unwrap());
+    assert_eq!(done.status, Some(0), "{done:?}");
+    let report = done.err.lines().find(|line| line.contains("nothing was borrowed")).unwrap();
+    assert!(report.contains(", 16.0 MiB in shared mappings"), "{report}");
+    assert!(report.contains("only private memory is borrowed"), "{report}");
+}
+
+#[test]
 fn what_is_not_the_library_is_refused() {
     let host = Host::new();
     let _lender = Lender::start(&host, "64M");

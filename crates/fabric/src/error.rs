@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io;
+use std::path::Path;
 
 use crate::frame::FrameError;
 use crate::greeting::GreetingError;
@@ -69,10 +70,22 @@ impl Error {
         Error::Io { what: what.into(), source: source.into() }
     }
 
-    /// Listening at an address or a path has failed.
+    /// Listening at an address has failed.
     pub fn listen(at: impl Display, source: impl Into<io::Error>) -> Error {
-        let (at, source) = (at.to_string(), source.into());
-        Error::io(format!("cannot listen at {at}{}", listen_hint(&at, &source)), source)
+        let source = source.into();
+        Error::io(format!("cannot listen at {at}{}", listen_hint(&source)), source)
+    }
+
+    /// Listening at the socket file of a path has failed.
+    pub fn listen_at_path(path: &Path, source: impl Into<io::Error>) -> Error {
+        let source = source.into();
+        let hint = match source.kind() {
+            io::ErrorKind::AddrInUse => {
+                ", where another process listens (`ss -xlp` names it): end that one, or choose another path"
+            }
+            _ => "",
+        };
+        Error::io(format!("cannot listen at {}{hint}", path.display()), source)
     }
 
     /// The reason of a loss; of other errors, the whole text.
@@ -136,16 +149,30 @@ pub fn limit_hint(error: &io::Error) -> String {
     }
 }
 
-/// What keeps a process from listening at an address or a path, and what to do about it. Empty: the error says it.
-pub fn listen_hint(at: &str, error: &io::Error) -> &'static str {
+/// What keeps a process from listening at an address, and what to do about it. Empty: the error says it.
+pub fn listen_hint(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::AddrInUse if at.contains('/') => {
-            ", where another process listens (`ss -xlp` names it): end that one, or choose another path"
-        }
         io::ErrorKind::AddrInUse => {
             ", where another process listens (`ss -lntup` names it): end that one, or choose another port"
         }
         io::ErrorKind::AddrNotAvailable => ", which is no address of this host",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_in_use_is_told_from_a_port_in_use() {
+        let in_use = || io::Error::from(io::ErrorKind::AddrInUse);
+        // A path may be without a slash.
+        for path in ["disk", "/run/disk"] {
+            let said = Error::listen_at_path(Path::new(path), in_use()).to_string();
+            assert!(said.contains("ss -xlp") && said.contains("another path"), "{said}");
+        }
+        let said = Error::listen("127.0.0.1:80", in_use()).to_string();
+        assert!(said.contains("ss -lntup") && said.contains("another port"), "{said}");
     }
 }

@@ -34,11 +34,17 @@ enum Kind {
     Reserved,
     /// It stays local though it is private memory.
     Local,
-    /// It is a file, or shared.
+    /// It is shared, and may be written.
+    Shared,
+    /// It is a file of which the process has its own copy, or is only read.
     Other,
 }
 
 fn kind(length: size_t, protection: c_int, flags: c_int) -> Kind {
+    let is_shared = matches!(flags & libc::MAP_TYPE, libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE);
+    if is_shared && protection & libc::PROT_WRITE != 0 {
+        return Kind::Shared;
+    }
     if flags & libc::MAP_TYPE != libc::MAP_PRIVATE
         || flags & libc::MAP_ANONYMOUS == 0
         || length >= usize::MAX - PAGE_BYTES
@@ -107,6 +113,7 @@ pub unsafe extern "C" fn mmap(
         match kind(length, protection, flags) {
             Kind::Reserved => reserved::add(address, pages(length)),
             Kind::Local => process::count(Stays::Special, length),
+            Kind::Shared => process::count(Stays::Shared, length),
             Kind::Borrowed | Kind::Other => {}
         }
     }

@@ -41,7 +41,7 @@ static FAILURE: OnceLock<String> = OnceLock::new();
 static SETTINGS: AtomicPtr<Settings> = AtomicPtr::new(ptr::null_mut());
 static BORROWING: AtomicPtr<Borrowing> = AtomicPtr::new(ptr::null_mut());
 
-/// Reason why private memory that a program maps stays local.
+/// Reason why memory that a program maps stays local.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stays {
     /// It was mapped before the process borrowed.
@@ -52,14 +52,17 @@ pub enum Stays {
     Special,
     /// The lease is used up.
     NoRoom,
+    /// It is shared: other processes may have it, too.
+    Shared,
 }
 
 /// All reasons, and the words for them in reports.
-pub const REASONS: [(Stays, &str); 4] = [
+pub const REASONS: [(Stays, &str); 5] = [
     (Stays::Early, "before the lease"),
     (Stays::Small, "in mappings of less than 256 KiB"),
     (Stays::Special, "as stacks, code, read-only, locked or large pages"),
     (Stays::NoRoom, "beyond the lease"),
+    (Stays::Shared, "in shared mappings"),
 ];
 
 /// Bytes that were mapped and stay local, by reason.

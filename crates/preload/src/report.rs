@@ -56,9 +56,12 @@ extern "C" fn at_exit() {
     kernel::say(&text);
 }
 
-/// Whether a process that leased memory has little use of it: less than a quarter of its mapped memory is borrowed.
+/// Whether a process that leased memory has little use of it: less than a quarter of the private memory that it mapped
+/// is borrowed. Shared mappings may be files, which need no lender.
 fn is_mostly_local() -> bool {
-    process::borrowed_bytes() < all_local_bytes() / 3
+    let private = REASONS.iter().filter(|&&(why, _)| why != Stays::Shared);
+    let local: usize = private.map(|&(why, _)| process::local_bytes(why)).sum();
+    process::borrowed_bytes() < local / 3
 }
 
 fn all_local_bytes() -> usize {
@@ -72,7 +75,7 @@ fn mib(bytes: usize) -> f64 {
 /// Text on the part of the mapped memory that is borrowed, with the reasons why the rest is not.
 fn mapped() -> String {
     let mut text = format!(
-        "rackmem: {} ({}): of the private memory that was mapped {:.1} MiB were borrowed and {:.1} MiB stayed local",
+        "rackmem: {} ({}): of the memory that was mapped {:.1} MiB were borrowed and {:.1} MiB stayed local",
         name(),
         std::process::id(),
         mib(process::borrowed_bytes()),
@@ -97,7 +100,8 @@ fn nothing(settings: &Settings) -> String {
     let begins = match process::failure() {
         Some(why) => format!("no lease could be made: {why}"),
         None => format!(
-            "a process borrows from the first large mapping on that it makes beyond --threshold {:.1} MiB",
+            "only private memory is borrowed, from the first large mapping on that a process makes beyond --threshold \
+             {:.1} MiB",
             mib(settings.threshold_bytes)
         ),
     };

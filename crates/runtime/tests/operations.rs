@@ -108,27 +108,95 @@ fn buffers_and_queue_pairs_come_and_go_without_end() {
     contexts[0].buffer(1).unwrap();
 }
 
+/// Whether something holds in a child of `fork`, which ends there.
+fn holds_in_a_child(holds: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child calls nothing that threads of its parent hold.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(holds));
+        // SAFETY: ends the child, before anything of its parent's is dropped again.
+        unsafe { libc::_exit(i32::from(!matches!(held, Ok(true)))) };
+    }
+    let mut status = -1;
+    // SAFETY: the child is this process's own.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    status == 0
+}
+
+/// Drops what the parent has, in its child.
+fn drop_copy<T>(parents: &T) {
+    // SAFETY: the child ends before it is dropped again, and the parent has its own.
+    drop(unsafe { std::ptr::read(parents) });
+}
+
+fn is_refused<T>(result: rackmem::Result<T>) -> bool {
+    result.is_err_and(|error| error.errno() == libc::EPERM)
+}
+
 #[test]
 fn a_child_of_fork_leaves_its_parents_context_alone() {
     each_way("forked", |_, contexts| {
         let mut qp = contexts[0].queue_pair(2).unwrap();
         let mut buffer = contexts[0].buffer(4096).unwrap();
-        // SAFETY: the child calls nothing that threads of its parent hold.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            let refused = contexts[0].buffer(1).is_err_and(|error| error.errno() == libc::EPERM);
-            // SAFETY: the child ends before anything of it is dropped again.
-            drop(unsafe { std::ptr::read(&raw const buffer) });
-            // SAFETY: ends the child.
-            unsafe { libc::_exit(i32::from(!refused)) };
-        }
-        let mut status = -1;
-        // SAFETY: the child is this process's own.
-        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-        assert_eq!(status, 0);
+        assert!(holds_in_a_child(|| {
+            let refused = is_refused(contexts[0].buffer(1));
+            drop_copy(&buffer);
+            refused
+        }));
         buffer.fill(7);
         qp.write(1, 0, &buffer).unwrap();
         contexts[0].buffer(1).unwrap();
+    });
+}
+
+#[test]
+fn a_queue_pair_that_a_child_of_fork_drops_goes_on_in_the_parent() {
+    each_way("forked-pair", |_, contexts| {
+        let mut qp = contexts[0].queue_pair(2).unwrap();
+        let mut got = [0; 64];
+        qp.write(1, 0, &[1; 64]).unwrap();
+        assert!(holds_in_a_child(|| {
+            drop_copy(&qp);
+            is_refused(contexts[0].queue_pair(2))
+        }));
+        // Each answer is of this process's request: more slots than the queue has.
+        for round in 2..10 {
+            qp.write(1, 64, &[round; 64]).unwrap();
+            qp.read(1, 64, &mut got).unwrap();
+            assert_eq!(got, [round; 64]);
+            assert_eq!(qp.fetch_add(1, 128, 1), Ok(u64::from(round) - 2));
+        }
+        drop(qp);
+        contexts[0].queue_pair(2).unwrap().read(1, 0, &mut got).unwrap();
+        assert_eq!(got, [1; 64]);
+    });
+}
+
+#[test]
+fn a_context_that_a_child_of_fork_drops_goes_on_in_the_parent() {
+    each_way("forked-context", |_, contexts| {
+        let mut qp = contexts[0].queue_pair(2).unwrap();
+        let mut buffer = contexts[0].buffer(4096).unwrap();
+        let mut got = [0; 64];
+        qp.write(1, 0, &[1; 64]).unwrap();
+        assert!(holds_in_a_child(|| {
+            // The last that holds the membership closes it.
+            drop_copy(&buffer);
+            drop_copy(&qp);
+            contexts.iter().for_each(drop_copy);
+            true
+        }));
+        buffer.fill(7);
+        qp.write(1, 64, &buffer).unwrap();
+        qp.read(1, 64, &mut got).unwrap();
+        assert_eq!(got, [7; 64]);
+        // Its membership, and the other node's, are what they were.
+        contexts[0].buffer(1).unwrap();
+        contexts[1].queue_pair(2).unwrap().write(0, 0, &[9; 64]).unwrap();
+        contexts[0].read_own(0, &mut got).unwrap();
+        assert_eq!(got, [9; 64]);
+        contexts[0].queue_pair(2).unwrap().read(1, 0, &mut got).unwrap();
+        assert_eq!(got, [1; 64]);
     });
 }
 

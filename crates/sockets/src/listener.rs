@@ -54,7 +54,7 @@ impl Listener {
             Address::Unix(path) => {
                 let kind = SocketType::SEQPACKET;
                 let (fd, name) = path::listen(path, kind, access.mode, Replace::Dead)
-                    .map_err(|error| Error::listen(path.display(), error))?;
+                    .map_err(|error| Error::listen_at_path(path, error))?;
                 (fd, address.clone(), Some(name))
             }
             Address::Tcp(name) => {

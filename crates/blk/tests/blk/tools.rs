@@ -107,10 +107,16 @@ fn fio_verifies_what_it_wrote() {
 
 /// An authority, and certificates of it for server and client.
 fn certificates(dir: &Path) -> Option<()> {
+    certificates_with(dir, "")
+}
+
+/// As above, with more lines of certtool's template for the server.
+fn certificates_with(dir: &Path, server: &str) -> Option<()> {
     let at = |name: &str| dir.join(name).to_str().unwrap().to_owned();
     let write = |name: &str, text: &str| std::fs::write(dir.join(name), text).unwrap();
     write("ca.info", "cn = test\nca\ncert_signing_key\n");
-    write("server.info", "cn = localhost\ndns_name = localhost\ntls_www_server\nsigning_key\n");
+    let name = "cn = localhost\ndns_name = localhost\ntls_www_server\nsigning_key\n";
+    write("server.info", &format!("{name}{server}"));
     write("client.info", "cn = client\ntls_www_client\nsigning_key\n");
     for who in ["ca", "server", "client"] {
         let key =
@@ -199,6 +205,34 @@ fn a_certificate_of_version_1_is_named_with_what_to_do() {
     }
     let error = tls::load(dir.path(), true).unwrap_err().to_string();
     assert!(error.contains("server-cert.pem: the certificate is of version 1"), "{error}");
+}
+
+#[test]
+fn a_certificate_that_is_not_valid_today_is_named_with_its_date() {
+    let dates = |from, to| {
+        format!(
+            "activation_date = \"{from} 12:34:56 UTC\"\nexpiration_date = \"{to} 23:59:59 UTC\"\n"
+        )
+    };
+    let expired = "the certificate expired on 2024-02-29 23:59:59 UTC";
+    let early = "the certificate is not valid before 2996-03-01 12:34:56 UTC";
+    let cases = [
+        (dates("2023-12-31", "2024-02-29"), Some(expired)),
+        (dates("2996-03-01", "2997-01-01"), Some(early)),
+        (dates("2023-12-31", "2997-01-01"), None),
+    ];
+    for (server, said) in cases {
+        let dir = tempfile::TempDir::new().unwrap();
+        let Some(()) = certificates_with(dir.path(), &server) else { return };
+        let loaded = tls::load(dir.path(), true).map_err(|error| error.to_string());
+        let Some(said) = said else {
+            loaded.unwrap();
+            continue;
+        };
+        let error = loaded.expect_err(said);
+        assert!(error.contains(&format!("server-cert.pem: {said}")), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
 }
 
 #[test]

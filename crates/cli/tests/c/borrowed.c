@@ -469,6 +469,15 @@ static void part_loss(void)
     }
 }
 
+/* Memory that a child would share, and less private memory than any threshold. */
+static void part_shared(void)
+{
+    char *memory = mmap(NULL, 16 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    fill(memory, 16 * MIB, 1);
+    CHECK(is_filled(memory, 16 * MIB, 1));
+}
+
 int main(int argc, char **argv)
 {
     const char *part = argc > 1 ? argv[1] : "";
@@ -488,6 +497,8 @@ int main(int argc, char **argv)
         part_reserved();
     else if (!strcmp(part, "break"))
         part_break();
+    else if (!strcmp(part, "shared"))
+        part_shared();
     else if (!strcmp(part, "loss-handled")) {
         struct sigaction once = {.sa_handler = say_handled, .sa_flags = SA_RESETHAND};
         CHECK(sigaction(SIGBUS, &once, NULL) == 0);

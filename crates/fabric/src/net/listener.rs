@@ -36,7 +36,7 @@ impl Listener {
         match address {
             Address::Unix(path) => {
                 let (fd, name) = path::listen(path, SocketType::STREAM, mode, Replace::Dead)
-                    .map_err(|error| Error::listen(path.display(), error))?;
+                    .map_err(|error| Error::listen_at_path(path, error))?;
                 Ok((Listener { fd, file: Some((name, mode)) }, address.clone()))
             }
             Address::Tcp(name) => {

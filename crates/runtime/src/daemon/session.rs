@@ -29,10 +29,21 @@ pub struct QpRecord {
     pub entries: u32,
     /// What has been added to the node's total.
     pub counted: Work,
+    /// Addresses at which its operands have been placed.
+    pub places: usize,
+}
+
+/// A buffer of a client.
+#[derive(Debug)]
+pub struct BufferRecord {
+    /// Shared with the client, which cannot change its size.
+    pub memory: Arc<Mapping>,
+    /// Addresses at which the client has placed it.
+    pub places: usize,
 }
 
 /// Memory of a member that can be a local buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// The buffer of this number.
     Buffer(u32),
@@ -63,30 +74,42 @@ pub struct Member {
     /// Its queue pairs, by number.
     pub qps: BTreeMap<u32, QpRecord>,
     /// Its buffers, by number.
-    pub buffers: BTreeMap<u32, Arc<Mapping>>,
+    pub buffers: BTreeMap<u32, BufferRecord>,
     /// Queue pairs made so far: the next one's number.
     pub qps_made: u32,
     /// Buffers made so far, likewise.
     pub buffers_made: u32,
-    /// Memory that has been placed, and how often.
-    pub placed: BTreeMap<Memory, usize>,
+    /// Addresses at which the segment has been placed.
+    pub segment_places: usize,
     /// Invitations of other hosts that it may still ask for.
     pub invitations: Allowance,
 }
 
 impl Member {
-    /// Memory of this name, if there is such.
-    pub fn backing(&self, memory: Memory) -> Option<Backing> {
+    /// Memory of this name and the count of its places, if there is such.
+    pub fn placeable(&mut self, memory: Memory) -> Option<(Backing, &mut usize)> {
         match memory {
-            Memory::Buffer(number) => self.buffers.get(&number).cloned().map(Backing::Buffer),
+            Memory::Buffer(number) => {
+                let record = self.buffers.get_mut(&number)?;
+                Some((Backing::Buffer(record.memory.clone()), &mut record.places))
+            }
             Memory::Qp(number) => {
-                self.qps.get(&number).map(|record| Backing::Queue(record.memory.clone()))
+                let record = self.qps.get_mut(&number)?;
+                Some((Backing::Queue(record.memory.clone()), &mut record.places))
             }
             // It must not become the destination of a reader's operations.
+            Memory::Segment if self.rights == Rights::ReadOnly => None,
             Memory::Segment => {
-                (self.rights == Rights::ReadWrite).then(|| Backing::Segment(self.segment.clone()))
+                Some((Backing::Segment(self.segment.clone()), &mut self.segment_places))
             }
         }
+    }
+
+    /// Addresses at which its memory has been placed, in all.
+    pub fn places(&self) -> usize {
+        let of_buffers: usize = self.buffers.values().map(|record| record.places).sum();
+        let of_qps: usize = self.qps.values().map(|record| record.places).sum();
+        self.segment_places + of_buffers + of_qps
     }
 }
 

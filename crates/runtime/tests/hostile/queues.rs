@@ -7,6 +7,7 @@ use rackmem::protocol::{Progress, Request, Response};
 use rackmem::rack::Rack;
 use rackmem::shm::queue::QueueMemory;
 use rackmem_abi::{CqEntry, WqEntry, phase_of};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -205,4 +206,45 @@ fn no_entry_reaches_beyond_its_context() {
     assert!(bystanders.iter().all(Bystander::is_untouched));
     assert!(edges.iter().all(Edge::is_untouched));
     assert_eq!(pids, [0, 1].map(|nid| raw::status(&rack.rack, nid).pid));
+}
+
+/// Places a queue pair's operands until the daemon has enough. Returns the number of places.
+fn use_up_places(raw: &Raw) -> u64 {
+    let (qp, _) = raw.queue_pair(2, Progress::Inline);
+    for made in 0..10_000 {
+        let place = Request::PlaceQp { qp, address: (1 + made) << 30 };
+        match raw.call(&place, &[]).unwrap().message {
+            Response::Done => {}
+            Response::Error { errno: libc::ENOSPC, .. } => return made,
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("there is no limit");
+}
+
+#[test]
+fn places_go_with_the_queue_pairs_that_have_them() {
+    let rack = TestRack::start("places", 1);
+    rack.rack.create_context(0, 0o600).unwrap();
+    let (raw, _) = Raw::member(&rack.rack, 0, 0, 4096);
+    let most = use_up_places(&raw);
+    assert!(most > 256, "{most} places");
+    // It is destroyed.
+    assert!(matches!(
+        raw.call(&Request::DestroyQp { qp: 0 }, &[]).unwrap().message,
+        Response::Done
+    ));
+    assert_eq!(use_up_places(&raw), most);
+    // Its member leaves, and joins again by the same connection.
+    for _ in 0..3 {
+        assert!(matches!(raw.call(&Request::Close, &[]).unwrap().message, Response::Done));
+        let file = rack.rack.open_context(0, false).unwrap();
+        raw.open(0, 4096, file.as_fd());
+        assert_eq!(use_up_places(&raw), most);
+    }
+    // Its context is made again, and this member stays in the old one.
+    rack.rack.remove_context(0).unwrap();
+    rack.rack.create_context(0, 0o600).unwrap();
+    let _new = Raw::member(&rack.rack, 0, 0, 4096);
+    assert_eq!(use_up_places(&raw), most);
 }

@@ -9,7 +9,7 @@ use rackmem_rmc::{MAX_QPS, QpConfig};
 
 use super::{Answer, Control, Refusal, held_up, refuse};
 use crate::daemon::local::{Backing, MAX_BUFFERS};
-use crate::daemon::session::{Member, Memory, QpRecord, Role, Session};
+use crate::daemon::session::{BufferRecord, Member, Memory, QpRecord, Role, Session};
 use crate::daemon::worker::{Command, NewQp};
 use crate::protocol::{BUFFER_NAME, PROTOCOL_VERSION, Progress, Request, Response};
 use crate::shm::mapping::Mapping;
@@ -20,8 +20,10 @@ use crate::transport::Received;
 /// Queue pairs of a member.
 const MAX_QPS_PER_CLIENT: usize = 256;
 
-/// Places of a member's memory.
-const MAX_PLACES: usize = 4 * (MAX_BUFFERS + MAX_QPS_PER_CLIENT);
+/// Places of a member's memory: on average four for each buffer and queue pair that it may have.
+const MAX_PLACES: usize = 1280;
+
+const _: () = assert!(MAX_PLACES == 4 * (MAX_BUFFERS + MAX_QPS_PER_CLIENT));
 
 /// Bytes of buffer memory of a member.
 const MAX_BUFFER_BYTES: u64 = 1 << 40;
@@ -131,7 +133,8 @@ impl Control {
         let client = member.id;
         let fd = clone_fd(memory.mapping())?;
         let counted = Work::default();
-        member.qps.insert(qp, QpRecord { memory: memory.clone(), progress, entries, counted });
+        let record = QpRecord { memory: memory.clone(), progress, entries, counted, places: 0 };
+        member.qps.insert(qp, record);
         if by_packets || progress != Progress::Inline {
             let new = NewQp { client, memory, config, by_packets };
             self.worker.call(Command::AddQp(new)).map_err(held_up)?;
@@ -157,7 +160,6 @@ impl Control {
     pub(super) fn destroy_qp(&mut self, id: u64, qp: u32) -> Answer {
         let member = self.member(id)?;
         let mut record = member.qps.remove(&qp).ok_or_else(|| unknown("queue pair", qp))?;
-        member.placed.remove(&Memory::Qp(qp));
         let remove = Command::RemoveQp(member.id, record.memory.clone());
         let removed = self.worker.call(remove);
         record.count(&mut self.total);
@@ -176,7 +178,7 @@ impl Control {
             return Err((libc::ENOSPC, message));
         }
         // All are mapped here, where addresses are scarcer than they seem.
-        let there: u64 = member.buffers.values().map(|buffer| buffer.len() as u64).sum();
+        let there: u64 = member.buffers.values().map(|record| record.memory.len() as u64).sum();
         if there > MAX_BUFFER_BYTES - size_bytes {
             let message = format!("a member has at most {MAX_BUFFER_BYTES} bytes of buffers");
             return Err((libc::ENOSPC, message));
@@ -186,28 +188,28 @@ impl Control {
         let fd = clone_fd(&mapping)?;
         let buffer = member.buffers_made;
         member.buffers_made += 1;
-        member.buffers.insert(buffer, Arc::new(mapping));
+        let record = BufferRecord { memory: Arc::new(mapping), places: 0 };
+        member.buffers.insert(buffer, record);
         Ok((Response::Buffer { buffer }, vec![fd]))
     }
 
     fn drop_buffer(&mut self, id: u64, buffer: u32) -> Answer {
         let member = self.member(id)?;
-        let memory = member.buffers.remove(&buffer).ok_or_else(|| unknown("buffer", buffer))?;
-        member.placed.remove(&Memory::Buffer(buffer));
-        let forget = Command::Forget(member.id, Backing::Buffer(memory));
+        let record = member.buffers.remove(&buffer).ok_or_else(|| unknown("buffer", buffer))?;
+        let forget = Command::Forget(member.id, Backing::Buffer(record.memory));
         self.worker.call(forget).map_err(held_up)?;
         Ok((Response::Done, Vec::new()))
     }
 
     fn place(&mut self, id: u64, address: u64, memory: Memory) -> Answer {
         let member = self.member(id)?;
-        let backing = member.backing(memory).ok_or_else(|| no_memory(memory))?;
+        let (client, taken) = (member.id, member.places());
+        let (backing, places) = member.placeable(memory).ok_or_else(|| no_memory(memory))?;
         // Each place is a range to search, and the same memory may have several.
-        if member.placed.values().sum::<usize>() >= MAX_PLACES {
+        if taken >= MAX_PLACES {
             return Err((libc::ENOSPC, "too much memory placed".to_owned()));
         }
-        *member.placed.entry(memory).or_default() += 1;
-        let client = member.id;
+        *places += 1;
         self.worker.call(Command::Place(client, address, backing)).map_err(held_up)?;
         Ok((Response::Done, Vec::new()))
     }

@@ -95,7 +95,7 @@ impl Control {
             buffers: BTreeMap::new(),
             qps_made: 0,
             buffers_made: 0,
-            placed: BTreeMap::new(),
+            segment_places: 0,
             invitations: Allowance::default(),
         }));
         let read_only = rights == Rights::ReadOnly;

@@ -168,7 +168,7 @@ impl Far {
             })?),
         };
         let listener = socket::listen(&here).map_err(|error| {
-            let hint = listen_hint(&here.to_string(), &error);
+            let hint = listen_hint(&error);
             Error::io(format!("cannot listen at {here}, the address of node {nid}{hint}"), error)
         })?;
         let mut incarnation = [0; 8];

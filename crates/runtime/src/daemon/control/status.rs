@@ -146,8 +146,13 @@ mod tests {
     fn a_total_does_not_fall_whatever_an_application_writes() {
         let memory = Arc::new(QueueMemory::create("counted").unwrap());
         let counted = Work::default();
-        let mut record =
-            QpRecord { memory: memory.clone(), progress: Progress::Inline, entries: 2, counted };
+        let mut record = QpRecord {
+            memory: memory.clone(),
+            progress: Progress::Inline,
+            entries: 2,
+            counted,
+            places: 0,
+        };
         let mut total = Work { ops: 10, bytes: 20, errors: 30 };
         memory.inline_counters().count(true, 64);
         memory.counters().count(false, 64);
