@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -70,8 +71,29 @@ class Checkpoint:
         """Bytes of its file."""
         return self._checkpoint.size_bytes()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Its file, so that other processes can go on from it.
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "checkpoint"
+            self.save(file)
+            return of_bytes, (file.read_bytes(),)
+
+    def __copy__(self) -> Checkpoint:
+        return self
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> Checkpoint:
+        return self
+
     def __repr__(self) -> str:
         return f"<Checkpoint of {self.machine} after {self.instructions} instructions, {self.nbytes} bytes>"
+
+
+def of_bytes(content: bytes) -> Checkpoint:
+    """The checkpoint whose file has this content."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "checkpoint"
+        file.write_bytes(content)
+        return Checkpoint.load(file)
 
 
 class Session:
@@ -91,6 +113,9 @@ class Session:
         self.machine = machine
         self._session = session
         self._is_running = True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise Error("a session cannot be copied; `fork` it, or restore its `checkpoint()` in the other process")
 
     def run(
         self,

@@ -1,6 +1,8 @@
 """Programs that are executed piece by piece."""
 
+import copy
 import os
+import pickle
 import shutil
 import subprocess
 
@@ -233,3 +235,16 @@ def test_dynamically_linked_programs_have_their_libraries(rack, tmp_path):
         rack.restore(checkpoint)
     for going_on in (session, fork, rack.restore(checkpoint, libraries=libraries)):
         assert going_on.finish().stdout == "42\n"
+
+
+def test_a_checkpoint_goes_to_other_processes_and_a_session_does_not(rack):
+    session = rack.session("hello")
+    assert session.fast_forward(10)
+    checkpoint = session.checkpoint()
+    again = pickle.loads(pickle.dumps(checkpoint))
+    assert (again.machine, again.cycle, again.nbytes) == (checkpoint.machine, checkpoint.cycle, checkpoint.nbytes)
+    assert rack.restore(again).finish().json() == rack.restore(checkpoint).finish().json()
+    assert copy.deepcopy(checkpoint) is checkpoint
+    for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(rackmem.Error, match="cannot be copied"):
+            attempt(session)
