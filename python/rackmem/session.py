@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -237,8 +237,16 @@ class Session:
         begin, part = self.mark(), Measurement()
         try:
             yield part
-        finally:
-            part.__dict__.update(self.between(begin).__dict__)
+        except BaseException:
+            # It says what went wrong; that nothing can be read any more may only follow from it.
+            with suppress(Error):
+                self._measure(part, begin)
+            raise
+        self._measure(part, begin)
+
+    def _measure(self, part: Measurement, begin: Mark) -> None:
+        """Has a measurement end here."""
+        part.__dict__.update(self.between(begin).__dict__)
 
     def finish(self) -> Execution:
         """Executes what is left, and gives the report of the whole run; the session is over.

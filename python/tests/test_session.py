@@ -248,3 +248,15 @@ def test_a_checkpoint_goes_to_other_processes_and_a_session_does_not(rack):
     for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(rackmem.Error, match="cannot be copied"):
             attempt(session)
+
+
+def test_what_a_measured_block_raises_is_raised(rack):
+    session = rack.session("hello")
+    with pytest.raises(KeyError, match="mine"), session.measure():
+        session.finish()
+        raise KeyError("mine")
+    session = rack.session(*SIZES, nodes=2)
+    with pytest.raises(KeyError, match="mine"), session.measure() as part:
+        session.run(us=1)
+        raise KeyError("mine")
+    assert part.cycles > 0
