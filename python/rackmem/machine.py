@@ -12,7 +12,7 @@ from . import _rackmem
 from .errors import Error, MachineError, PathError, ProgramError, count
 from .paths import look_up
 from .result import Execution, Result
-from .session import Checkpoint, Session
+from .session import LATEST, Checkpoint, Session
 from .setting import Setting, as_toml
 
 Told = Callable[[int], Any]
@@ -158,6 +158,8 @@ class Machine:
         programs, `RunError` if the program never ends.
         """
         parts = to_parts(Program(program, *arguments, nodes=nodes, environment=environment), *beside)
+        if max_cycles is not None:
+            max_cycles = count("max_cycles", max_cycles, 0, LATEST)
         report, failure = _rackmem.execute(self._toml, parts, max_cycles, to_folder(libraries), told)
         execution = Execution(json.loads(report))
         if failure is not None:

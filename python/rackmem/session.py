@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import json
+import math
+import operator
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _rackmem
 from .errors import Error
 from .result import Execution
+from .setting import is_text
 
 if TYPE_CHECKING:
     from .machine import Machine
 
 
 Region = Literal["begin", "end"]
+
+# No run comes to a later cycle or instruction.
+LATEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,17 @@ def of_bytes(content: bytes) -> Checkpoint:
         return Checkpoint.load(file)
 
 
+def to_limit(begin: int, length: Any, of: str) -> int:
+    """The end of a piece of so many cycles or instructions."""
+    try:
+        number = operator.index(length)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise Error(f"a piece of {length!r} {of}; give 1 or more, as a whole number")
+    return min(begin + number, LATEST)
+
+
 class Session:
     """A program on a rack, executed piece by piece; `Machine.session` makes one.
 
@@ -138,12 +156,14 @@ class Session:
         if cycles is not None and us is not None:
             raise Error("a piece is of so many cycles or of so many us; give one of them")
         if us is not None:
+            if not isinstance(us, Real) or not math.isfinite(us):
+                raise Error(f"a piece of {us!r} us; give a finite number")
             cycles = round(us * 1000 * self.machine["clock_ghz"])
-        if cycles is not None and cycles < 1:
-            raise Error(f"a piece of {cycles} cycles; give 1 or more")
         if until == "":
             raise Error("until: an empty text is printed at any time; give one that is not empty")
-        limit = None if cycles is None else self.cycle + cycles
+        if until is not None and not is_text(until):
+            raise Error(f"until: {until!r} is no text")
+        limit = None if cycles is None else to_limit(self.cycle, cycles, "cycles")
         place = self._place(instructions, region)
         self._is_running = self._session.run(limit, until, *place, told)
         return self._is_running
@@ -191,11 +211,9 @@ class Session:
 
     def _place(self, instructions: int | None, region: Region | None) -> tuple[int | None, bool | None]:
         """The end of a piece, as the model takes it."""
-        if instructions is not None and instructions < 1:
-            raise Error(f"a piece of {instructions} instructions; give 1 or more")
         if region not in (None, "begin", "end"):
             raise Error(f'region: is {region!r}; "begin" or "end"')
-        limit = None if instructions is None else self.instructions + instructions
+        limit = None if instructions is None else to_limit(self.instructions, instructions, "instructions")
         return limit, None if region is None else region == "begin"
 
     @property

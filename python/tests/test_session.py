@@ -1,11 +1,13 @@
 """Programs that are executed piece by piece."""
 
 import copy
+import math
 import os
 import pickle
 import shutil
 import subprocess
 
+import numpy
 import pytest
 
 import rackmem
@@ -260,3 +262,29 @@ def test_what_a_measured_block_raises_is_raised(rack):
         session.run(us=1)
         raise KeyError("mine")
     assert part.cycles > 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"cycles": 2.5}, "a piece of 2.5 cycles"),
+        ({"cycles": "1"}, "a piece of '1' cycles"),
+        ({"us": math.nan}, "a piece of nan us"),
+        ({"us": math.inf}, "a piece of inf us"),
+        ({"us": "1"}, "a piece of '1' us"),
+        ({"us": -1}, "1 or more"),
+        ({"instructions": 2.5}, "a piece of 2.5 instructions"),
+        ({"until": 3}, "until: 3 is no text"),
+        ({"until": "\ud800"}, "until: .* is no text"),
+    ],
+)
+def test_pieces_that_have_no_end_are_refused(rack, wrong, said):
+    with pytest.raises(rackmem.Error, match=said):
+        rack.session("hello").run(**wrong)
+
+
+def test_pieces_may_be_longer_than_any_program(rack):
+    for piece in ({"cycles": 1 << 64}, {"us": 1e30}, {"instructions": 1 << 64}, {"cycles": numpy.int64(1 << 40)}):
+        assert not rack.session("hello").run(**piece)
+    with pytest.raises(rackmem.Error, match="max_cycles: -1 is no number"):
+        rack.execute("hello", max_cycles=-1)
