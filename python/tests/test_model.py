@@ -309,3 +309,19 @@ def test_the_command_is_beside_python():
     from rackmem.command import find_command
 
     assert os.path.dirname(find_command()) == os.path.dirname(sys.executable)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        rackmem.Result.load,
+        rackmem.Checkpoint.load,
+        rackmem.Program,
+        rackmem.Machine.load,
+    ],
+)
+@pytest.mark.parametrize("name", ["pipe", "/dev/zero"])
+def test_what_never_ends_is_refused_by_its_name(tmp_path, read, name):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(rackmem.Error, match=name):
+        read(tmp_path / name)

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use pyo3::prelude::*;
 use rackmem_experiments::study::run::{as_json, failure, not_executed};
-use rackmem_experiments::whole_file;
+use rackmem_experiments::{input, whole_file};
 use rackmem_sim::exec::report::Report;
 use rackmem_sim::exec::{self, Mark, Options, Taken, Until, part};
 use rackmem_sim::figures::Figures;
@@ -178,16 +178,23 @@ impl Session {
 impl Checkpoint {
     /// Reads a file.
     #[staticmethod]
-    fn load(path: PathBuf) -> PyResult<Checkpoint> {
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Checkpoint> {
         let wrong = |why| RunError::new_err(format!("{}: {why}", path.display()));
-        exec::Checkpoint::read(&path).map(Checkpoint).map_err(wrong)
+        let read = || {
+            input::open(&path).map_err(|error| error.to_string())?;
+            exec::Checkpoint::read(&path)
+        };
+        py.detach(read).map(Checkpoint).map_err(wrong)
     }
 
     /// Writes a file.
-    fn save(&self, path: PathBuf) -> PyResult<()> {
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let wrong = |error| RunError::new_err(format!("cannot write {}: {error}", path.display()));
-        let place = whole_file::Place::find_beside_program(&path).map_err(wrong)?;
-        place.write_by(|out| self.0.write(out)).map_err(wrong)
+        let write = || {
+            let place = whole_file::Place::find_beside_program(&path)?;
+            place.write_by(|out| self.0.write(out))
+        };
+        py.detach(write).map_err(wrong)
     }
 
     /// Machine, cycle and instructions at which it was taken.

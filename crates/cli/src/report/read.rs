@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rackmem_experiments::input;
 use rackmem_experiments::nearest::nearest;
 use rackmem_experiments::study::failed;
 use rackmem_sim::machine::Override;
@@ -145,7 +146,7 @@ fn files(name: &Path) -> Result<Vec<PathBuf>> {
 
 fn read_one(file: &Path) -> Result<Run> {
     let shown = file.display();
-    let text = fs::read_to_string(file).map_err(|error| Failure::io(&shown, error))?;
+    let text = input::read_to_string(file).map_err(|error| Failure::io(&shown, error))?;
     let no_report = |why: String| {
         let hint =
             "`rackmem sim run MACHINE --out DIR` and `rackmem sim exec --report FILE` write one";
