@@ -247,3 +247,16 @@ fn what_never_ends_is_refused_by_its_name() {
         assert!(args[0] == "noc" || found.lines().count() == 1, "{args:?}: {found}");
     }
 }
+
+/// The key is right, and a key with the same unit is no better one.
+#[test]
+fn a_setting_that_nothing_reads_is_not_mistaken_for_another() {
+    let host = Host::new();
+    for args in
+        [&["sim", "exec", "manycore-ni"][..], &["sim", "exec", "sonuma"], &["sim", "run", "sonuma"]]
+    {
+        let found = host.fails(2, &[args, &["--set", "run.watchdog_cycles=5"]].concat());
+        assert!(found.contains("nothing reads it"), "{found}");
+        assert!(!found.contains("did you mean"), "{found}");
+    }
+}

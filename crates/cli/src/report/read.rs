@@ -5,9 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rackmem_experiments::input;
-use rackmem_experiments::nearest::nearest;
 use rackmem_experiments::study::failed;
-use rackmem_sim::machine::Override;
+use rackmem_sim::machine::{self, Override};
 use serde_json::Value;
 use toml::Table;
 
@@ -81,7 +80,9 @@ pub fn whole(run: &Run) -> Result<Run> {
 pub fn only(mut runs: Vec<Run>, wanted: &[Override]) -> Result<Vec<Run>> {
     for Override { path, value, .. } in wanted {
         if !runs.iter().any(|run| run.keys.contains_key(path)) {
-            let near = nearest(path, runs.iter().flat_map(|run| run.keys.keys()));
+            let known = runs.iter().flat_map(|run| run.keys.keys());
+            let near = machine::nearest(path, known.map(String::as_str));
+            let near = near.map_or(String::new(), |known| format!("; did you mean {known}?"));
             return Err(Failure::usage(format!("--only {path}: no run has such a key{near}")));
         }
         let mut known: Vec<Value> = runs.iter().map(|run| run.setting(path)).collect();
