@@ -130,7 +130,6 @@ class Session:
     def __init__(self, machine: Machine, session: _rackmem.Session) -> None:
         self.machine = machine
         self._session = session
-        self._is_running = True
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise Error("a session cannot be copied; `fork` it, or restore its `checkpoint()` in the other process")
@@ -165,8 +164,7 @@ class Session:
             raise Error(f"until: {until!r} is no text")
         limit = None if cycles is None else to_limit(self.cycle, cycles, "cycles")
         place = self._place(instructions, region)
-        self._is_running = self._session.run(limit, until, *place, told)
-        return self._is_running
+        return self._session.run(limit, until, *place, told)
 
     def fast_forward(
         self,
@@ -185,8 +183,7 @@ class Session:
 
         Instructions that reach borrowed memory or scratchpads have their timing, one by one.
         """
-        self._is_running = self._session.fast_forward(*self._place(instructions, region), told)
-        return self._is_running
+        return self._session.fast_forward(*self._place(instructions, region), told)
 
     def checkpoint(self) -> Checkpoint:
         """The state of the program where a fast-forward from its begin has ended.
@@ -223,8 +220,8 @@ class Session:
 
     @property
     def is_running(self) -> bool:
-        """Whether the program goes on."""
-        return self._is_running
+        """Whether the program goes on: not after its end, nor after Ctrl-C or what `told` raised in a piece."""
+        return self._session.is_running
 
     @property
     def cycle(self) -> int:

@@ -5,7 +5,9 @@ import math
 import os
 import pickle
 import shutil
+import signal
 import subprocess
+import threading
 
 import numpy
 import pytest
@@ -262,6 +264,14 @@ def test_what_a_measured_block_raises_is_raised(rack):
         session.run(us=1)
         raise KeyError("mine")
     assert part.cycles > 0
+
+
+def test_a_session_that_ctrl_c_has_ended_does_not_run(rack):
+    session = rack.session("pagerank", "--kronecker", "12", "--variant", "fine", nodes=2)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        session.run()
+    assert not session.is_running and not session.run(us=1)
 
 
 @pytest.mark.parametrize(
