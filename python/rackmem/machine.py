@@ -6,16 +6,19 @@ import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 from . import _rackmem
 from .errors import Error, MachineError, PathError, ProgramError, count
 from .paths import look_up
 from .result import Execution, Result
-from .session import Checkpoint, Session
+from .session import LATEST, Checkpoint, Session
+from .setting import Setting, as_toml
 
-Setting = Union[bool, int, float, str, list]
 Told = Callable[[int], Any]
+
+# In place of a value that is not given: None is a wrong one.
+MISSING: Any = object()
 
 # Nodes have numbers of 16 bits.
 MOST_NODES = 65_535
@@ -73,14 +76,17 @@ class Machine:
         """
         return cls(*_rackmem.load(str(source)), str(source))
 
-    def set(self, key: str | Mapping[str, Setting], value: Setting | None = None) -> Machine:
+    def set(self, key: str | Mapping[str, Setting], value: Setting = MISSING) -> Machine:
         """This machine with another value of a key, or with other values of several: `set({"noc.vcs": 2})`.
 
-        Raises `MachineError` if there is no such key (it names the nearest), or the machine cannot be like that.
+        Numbers, truth values and arrays of NumPy are values, too.
+
+        Raises `MachineError` if there is no such key (it names the nearest), no key has such a value, or the machine
+        cannot be like that.
         """
-        if isinstance(key, Mapping):
+        if isinstance(key, Mapping) and value is MISSING:
             changes = dict(key)
-        elif value is None:
+        elif value is MISSING:
             raise TypeError(f"set({key!r}) needs a value")
         else:
             changes = {key: value}
@@ -152,6 +158,8 @@ class Machine:
         programs, `RunError` if the program never ends.
         """
         parts = to_parts(Program(program, *arguments, nodes=nodes, environment=environment), *beside)
+        if max_cycles is not None:
+            max_cycles = count("max_cycles", max_cycles, 0, LATEST)
         report, failure = _rackmem.execute(self._toml, parts, max_cycles, to_folder(libraries), told)
         execution = Execution(json.loads(report))
         if failure is not None:
@@ -202,19 +210,6 @@ def to_parts(*programs: Program) -> list[tuple[bytes, list[str], list[str], int]
 def count_nodes(nodes: Any) -> int:
     """Number of nodes of a rack. Raises `MachineError` if none can have so many."""
     return count("nodes", nodes, 1, MOST_NODES, MachineError)
-
-
-def as_toml(path: str, value: Setting) -> str:
-    """A value as a machine file has it."""
-    if value is None:
-        raise MachineError(f"{path}: None is no value")
-    # NumPy's numbers are none of Python's.
-    value = value.item() if hasattr(value, "item") else value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (list, tuple)):
-        return json.dumps(list(value))
-    return str(value)
 
 
 def to_variables(environment: Mapping[str, str] | None) -> list[str]:

@@ -41,11 +41,7 @@ class Result:
     @classmethod
     def load(cls, file: str | Path) -> Result:
         """The result that `save`, or `rackmem sim run --out`, has written."""
-        try:
-            text = Path(file).read_bytes()
-        except OSError as error:
-            raise StoreError(f"{file}: {error.strerror}") from error
-        return to_result(text, str(file))
+        return to_result(stored(_rackmem.read_file, Path(file)), str(file))
 
     def json(self) -> str:
         """The report as JSON: the same run, the same bytes."""

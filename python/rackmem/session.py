@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import json
+import math
+import operator
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _rackmem
 from .errors import Error
 from .result import Execution
+from .setting import is_text
 
 if TYPE_CHECKING:
     from .machine import Machine
 
 
 Region = Literal["begin", "end"]
+
+# No run comes to a later cycle or instruction.
+LATEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -70,8 +78,40 @@ class Checkpoint:
         """Bytes of its file."""
         return self._checkpoint.size_bytes()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Its file, so that other processes can go on from it.
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "checkpoint"
+            self.save(file)
+            return of_bytes, (file.read_bytes(),)
+
+    def __copy__(self) -> Checkpoint:
+        return self
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> Checkpoint:
+        return self
+
     def __repr__(self) -> str:
         return f"<Checkpoint of {self.machine} after {self.instructions} instructions, {self.nbytes} bytes>"
+
+
+def of_bytes(content: bytes) -> Checkpoint:
+    """The checkpoint whose file has this content."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "checkpoint"
+        file.write_bytes(content)
+        return Checkpoint.load(file)
+
+
+def to_limit(begin: int, length: Any, of: str) -> int:
+    """The end of a piece of so many cycles or instructions."""
+    try:
+        number = operator.index(length)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise Error(f"a piece of {length!r} {of}; give 1 or more, as a whole number")
+    return min(begin + number, LATEST)
 
 
 class Session:
@@ -90,7 +130,9 @@ class Session:
     def __init__(self, machine: Machine, session: _rackmem.Session) -> None:
         self.machine = machine
         self._session = session
-        self._is_running = True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise Error("a session cannot be copied; `fork` it, or restore its `checkpoint()` in the other process")
 
     def run(
         self,
@@ -113,15 +155,16 @@ class Session:
         if cycles is not None and us is not None:
             raise Error("a piece is of so many cycles or of so many us; give one of them")
         if us is not None:
+            if not isinstance(us, Real) or not math.isfinite(us):
+                raise Error(f"a piece of {us!r} us; give a finite number")
             cycles = round(us * 1000 * self.machine["clock_ghz"])
-        if cycles is not None and cycles < 1:
-            raise Error(f"a piece of {cycles} cycles; give 1 or more")
         if until == "":
             raise Error("until: an empty text is printed at any time; give one that is not empty")
-        limit = None if cycles is None else self.cycle + cycles
+        if until is not None and not is_text(until):
+            raise Error(f"until: {until!r} is no text")
+        limit = None if cycles is None else to_limit(self.cycle, cycles, "cycles")
         place = self._place(instructions, region)
-        self._is_running = self._session.run(limit, until, *place, told)
-        return self._is_running
+        return self._session.run(limit, until, *place, told)
 
     def fast_forward(
         self,
@@ -140,8 +183,7 @@ class Session:
 
         Instructions that reach borrowed memory or scratchpads have their timing, one by one.
         """
-        self._is_running = self._session.fast_forward(*self._place(instructions, region), told)
-        return self._is_running
+        return self._session.fast_forward(*self._place(instructions, region), told)
 
     def checkpoint(self) -> Checkpoint:
         """The state of the program where a fast-forward from its begin has ended.
@@ -166,11 +208,9 @@ class Session:
 
     def _place(self, instructions: int | None, region: Region | None) -> tuple[int | None, bool | None]:
         """The end of a piece, as the model takes it."""
-        if instructions is not None and instructions < 1:
-            raise Error(f"a piece of {instructions} instructions; give 1 or more")
         if region not in (None, "begin", "end"):
             raise Error(f'region: is {region!r}; "begin" or "end"')
-        limit = None if instructions is None else self.instructions + instructions
+        limit = None if instructions is None else to_limit(self.instructions, instructions, "instructions")
         return limit, None if region is None else region == "begin"
 
     @property
@@ -180,8 +220,8 @@ class Session:
 
     @property
     def is_running(self) -> bool:
-        """Whether the program goes on."""
-        return self._is_running
+        """Whether the program goes on: not after its end, nor after Ctrl-C or what `told` raised in a piece."""
+        return self._session.is_running
 
     @property
     def cycle(self) -> int:
@@ -212,8 +252,16 @@ class Session:
         begin, part = self.mark(), Measurement()
         try:
             yield part
-        finally:
-            part.__dict__.update(self.between(begin).__dict__)
+        except BaseException:
+            # It says what went wrong; that nothing can be read any more may only follow from it.
+            with suppress(Error):
+                self._measure(part, begin)
+            raise
+        self._measure(part, begin)
+
+    def _measure(self, part: Measurement, begin: Mark) -> None:
+        """Has a measurement end here."""
+        part.__dict__.update(self.between(begin).__dict__)
 
     def finish(self) -> Execution:
         """Executes what is left, and gives the report of the whole run; the session is over.

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from . import _rackmem
 from .errors import Error, RunError, stored
 from .frames import frame
-from .machine import Machine, Setting, as_toml, count_nodes, read_program
+from .machine import Machine, count_nodes, read_program
 from .progress import Progress
 from .result import Result, to_result
+from .setting import Setting, as_toml
 
 if TYPE_CHECKING:
     import pandas

@@ -1,16 +1,22 @@
 """Machines, runs and results."""
 
+import math
 import os
 import pickle
 import signal
 import subprocess
 import sys
 import threading
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from pathlib import Path
 
 import numpy
 import pytest
 
 import rackmem
+from rackmem.setting import as_toml
 
 
 def test_built_in_machines_and_programs_are_named():
@@ -45,6 +51,58 @@ def test_a_machine_that_cannot_be_is_refused(machine, wrong, said):
     with pytest.raises(rackmem.MachineError) as raised:
         wrong(machine)
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "same"),
+    [
+        ("noc.vcs", numpy.uint8(4), 4),
+        ("noc.vcs", numpy.array(4), 4),
+        ("noc.vcs", Decimal(4), 4),
+        ("clock_ghz", numpy.float32(2.5), 2.5),
+        ("clock_ghz", numpy.longdouble(2.5), 2.5),
+        ("clock_ghz", Fraction(5, 2), 2.5),
+        ("ni.placement", numpy.str_("edge"), "edge"),
+        ("ni.placement", Enum("Place", {"EDGE": "edge"}, type=str).EDGE, "edge"),
+        ("name", Path("mine"), "mine"),
+    ],
+)
+def test_values_of_other_types_are_taken_as_what_they_say(machine, key, value, same):
+    changed = machine.set(key, value)
+    assert changed[key] == same and changed.settings[key] == str(same)
+
+
+def test_members_of_lists_may_be_numbers_of_numpy():
+    members = [numpy.int64(1), numpy.bool_(True), "é\"", 2.5]
+    assert as_toml("a.key", members) == '[1, true, "é\\"", 2.5]'
+    assert as_toml("a.key", numpy.array([1, 2])) == "[1, 2]"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("noc.vcs", None, "noc.vcs: None is no value"),
+        ("noc.vcs", [1, None], r"noc.vcs: \[1, None\] is no value"),
+        ("noc.vcs", numpy.array([[1, 2]]), "noc.vcs: .* is no value"),
+        ("clock_ghz", math.nan, "clock_ghz: nan is no value"),
+        ("clock_ghz", numpy.float64(math.inf), "clock_ghz: .* is no value"),
+        ("seed", 1 << 63, "seed: 9223372036854775808 is no value"),
+        pytest.param("seed", 10**5000, "seed: a value of int that cannot be shown is no value", id="long"),
+        ("noc.vcs", b"2", "noc.vcs: b'2' is no value"),
+        ("noc.vcs", {"a": 1}, "noc.vcs: {'a': 1} is no value"),
+        ("noc.vcs", 2j, "noc.vcs: 2j is no value"),
+        ("name", "\ud800", "name: .* is no value"),
+        (3, 4, "3: 4: a key is a text"),
+        (b"noc.vcs", 4, "b'noc.vcs': 4: a key is a text"),
+    ],
+)
+def test_values_that_no_key_has_are_refused(machine, tmp_path, key, value, said):
+    with pytest.raises(rackmem.MachineError, match=said):
+        machine.set(key, value)
+    with pytest.raises(rackmem.MachineError, match=said):
+        rackmem.Sweep(machine, {key: [value]}, folder=tmp_path)
+    with pytest.raises(TypeError, match="needs a value"):
+        machine.set(key)
 
 
 def test_a_machine_stays_what_it_is_when_its_file_changes(machine, tmp_path):
@@ -251,3 +309,19 @@ def test_the_command_is_beside_python():
     from rackmem.command import find_command
 
     assert os.path.dirname(find_command()) == os.path.dirname(sys.executable)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        rackmem.Result.load,
+        rackmem.Checkpoint.load,
+        rackmem.Program,
+        rackmem.Machine.load,
+    ],
+)
+@pytest.mark.parametrize("name", ["pipe", "/dev/zero"])
+def test_what_never_ends_is_refused_by_its_name(tmp_path, read, name):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(rackmem.Error, match=name):
+        read(tmp_path / name)

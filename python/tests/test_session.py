@@ -1,9 +1,15 @@
 """Programs that are executed piece by piece."""
 
+import copy
+import math
 import os
+import pickle
 import shutil
+import signal
 import subprocess
+import threading
 
+import numpy
 import pytest
 
 import rackmem
@@ -233,3 +239,62 @@ def test_dynamically_linked_programs_have_their_libraries(rack, tmp_path):
         rack.restore(checkpoint)
     for going_on in (session, fork, rack.restore(checkpoint, libraries=libraries)):
         assert going_on.finish().stdout == "42\n"
+
+
+def test_a_checkpoint_goes_to_other_processes_and_a_session_does_not(rack):
+    session = rack.session("hello")
+    assert session.fast_forward(10)
+    checkpoint = session.checkpoint()
+    again = pickle.loads(pickle.dumps(checkpoint))
+    assert (again.machine, again.cycle, again.nbytes) == (checkpoint.machine, checkpoint.cycle, checkpoint.nbytes)
+    assert rack.restore(again).finish().json() == rack.restore(checkpoint).finish().json()
+    assert copy.deepcopy(checkpoint) is checkpoint
+    for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(rackmem.Error, match="cannot be copied"):
+            attempt(session)
+
+
+def test_what_a_measured_block_raises_is_raised(rack):
+    session = rack.session("hello")
+    with pytest.raises(KeyError, match="mine"), session.measure():
+        session.finish()
+        raise KeyError("mine")
+    session = rack.session(*SIZES, nodes=2)
+    with pytest.raises(KeyError, match="mine"), session.measure() as part:
+        session.run(us=1)
+        raise KeyError("mine")
+    assert part.cycles > 0
+
+
+def test_a_session_that_ctrl_c_has_ended_does_not_run(rack):
+    session = rack.session("pagerank", "--kronecker", "12", "--variant", "fine", nodes=2)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        session.run()
+    assert not session.is_running and not session.run(us=1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"cycles": 2.5}, "a piece of 2.5 cycles"),
+        ({"cycles": "1"}, "a piece of '1' cycles"),
+        ({"us": math.nan}, "a piece of nan us"),
+        ({"us": math.inf}, "a piece of inf us"),
+        ({"us": "1"}, "a piece of '1' us"),
+        ({"us": -1}, "1 or more"),
+        ({"instructions": 2.5}, "a piece of 2.5 instructions"),
+        ({"until": 3}, "until: 3 is no text"),
+        ({"until": "\ud800"}, "until: .* is no text"),
+    ],
+)
+def test_pieces_that_have_no_end_are_refused(rack, wrong, said):
+    with pytest.raises(rackmem.Error, match=said):
+        rack.session("hello").run(**wrong)
+
+
+def test_pieces_may_be_longer_than_any_program(rack):
+    for piece in ({"cycles": 1 << 64}, {"us": 1e30}, {"instructions": 1 << 64}, {"cycles": numpy.int64(1 << 40)}):
+        assert not rack.session("hello").run(**piece)
+    with pytest.raises(rackmem.Error, match="max_cycles: -1 is no number"):
+        rack.execute("hello", max_cycles=-1)

@@ -248,3 +248,11 @@ def test_a_report_of_many_results_is_about_them_all(machine, tmp_path):
     page = rackmem.report({f"the {n}th": result for n in range(14)}, tmp_path / "report.html")
     assert "the 13th" in page.read_text()
     assert "14 runs of manycore-ni" in page.read_text()
+
+
+def test_a_pipe_in_the_folder_of_a_sweep_is_refused(machine, tmp_path):
+    """Nobody writes to it; who waited for that would keep Python's lock."""
+    sweep = rackmem.Sweep(machine, {"noc.vcs": [2]}, folder=tmp_path)
+    os.mkfifo(tmp_path / f"{sweep.points[0].key}.json")
+    with pytest.raises(rackmem.StoreError, match=r"fnv.*\.json: is a pipe with a name"):
+        sweep.run()

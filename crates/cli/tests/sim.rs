@@ -195,3 +195,68 @@ fn a_setting_that_is_gone_names_its_successor() {
     assert!(found.contains("run.stable_percent: is gone"), "{found}");
     assert!(found.contains("run.precision_percent"), "{found}");
 }
+
+/// A pipe that nobody writes to, and a device without an end.
+#[test]
+fn what_never_ends_is_refused_by_its_name() {
+    let host = Host::new();
+    let [pipe, folder] = ["pipe", "runs"].map(|name| host.racks().join(name));
+    std::fs::create_dir(&folder).unwrap();
+    let [noc, dram] = ["noc", "dram"].map(|name| host.racks().join("references").join(name));
+    [&noc, &dram].iter().for_each(|folder| std::fs::create_dir_all(folder).unwrap());
+    for place in [&pipe, &folder.join("a.json"), &noc.join("a.cfg"), &dram.join("dramsim3.csv")] {
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, place, kind, mode, 0).unwrap();
+    }
+    let [pipe, folder] = [&pipe, &folder].map(|path| path.to_str().unwrap());
+    let references = noc.parent().unwrap().to_str().unwrap();
+    let edges = format!("edges:{pipe}");
+    for (status, args) in [
+        (1, &["report", pipe][..]),
+        (1, &["report", folder]),
+        (1, &["report", "/dev/zero"]),
+        (2, &["sweep", pipe, "--vary", "seed=1"]),
+        (2, &["sim", "run", "/dev/zero"]),
+        (126, &["sim", "exec", "sonuma", pipe]),
+        (126, &["sim", "exec", "sonuma", "/dev/zero"]),
+        (2, &["sim", "exec", pipe]),
+        (126, &["sim", "exec", "--functional", "/dev/zero"]),
+        (125, &["sim", "exec", "sonuma", "--restore", pipe]),
+        (2, &["sim", "litmus", pipe]),
+        (2, &["noc", "--topology", &edges]),
+        (2, &["noc", "--topology", "edges:/dev/zero"]),
+        (1, &["reproduce", "sonuma", "--quick", "--graph", pipe]),
+        (
+            1,
+            &[
+                "accuracy",
+                "--quick",
+                "--paper",
+                "sonuma",
+                "--out",
+                folder,
+                "--references",
+                references,
+            ],
+        ),
+    ] {
+        let found = host.fails(status, args);
+        let named = ["/pipe", "/a.json", "/a.cfg", "/dramsim3.csv", "/dev/zero"];
+        assert!(named.iter().any(|name| found.contains(name)), "{args:?}: {found}");
+        assert!(args[0] == "noc" || found.lines().count() == 1, "{args:?}: {found}");
+    }
+}
+
+/// The key is right, and a key with the same unit is no better one.
+#[test]
+fn a_setting_that_nothing_reads_is_not_mistaken_for_another() {
+    let host = Host::new();
+    for args in
+        [&["sim", "exec", "manycore-ni"][..], &["sim", "exec", "sonuma"], &["sim", "run", "sonuma"]]
+    {
+        let found = host.fails(2, &[args, &["--set", "run.watchdog_cycles=5"]].concat());
+        assert!(found.contains("nothing reads it"), "{found}");
+        assert!(!found.contains("did you mean"), "{found}");
+    }
+}

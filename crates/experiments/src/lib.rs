@@ -21,6 +21,7 @@ pub mod bands;
 pub mod claims;
 pub mod digits;
 pub mod document;
+pub mod input;
 pub mod language;
 pub mod model;
 pub mod nearest;

@@ -21,8 +21,9 @@ pub fn programs() -> Vec<&'static str> {
 
 /// The name and the bytes of one of them, or of a file.
 #[pyfunction]
-pub fn read_program(name: String) -> PyResult<(String, Vec<u8>)> {
-    let Program { mut argv, binary } = points::program(&[name]).map_err(Error::new_err)?;
+pub fn read_program(py: Python<'_>, name: String) -> PyResult<(String, Vec<u8>)> {
+    let Program { mut argv, binary } =
+        py.detach(|| points::program(&[name])).map_err(Error::new_err)?;
     Ok((argv.swap_remove(0), binary.to_vec()))
 }
 

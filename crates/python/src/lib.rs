@@ -55,6 +55,7 @@ fn _rackmem(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(study::take, module)?)?;
     module.add_function(wrap_pyfunction!(study::put, module)?)?;
     module.add_function(wrap_pyfunction!(study::fail, module)?)?;
+    module.add_function(wrap_pyfunction!(study::read_file, module)?)?;
     module.add_function(wrap_pyfunction!(study::write_whole, module)?)?;
     module.add_function(wrap_pyfunction!(study::numbers, module)?)?;
     host::register(module)

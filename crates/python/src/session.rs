@@ -1,11 +1,12 @@
 //! Programs that are executed piece by piece.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use pyo3::prelude::*;
 use rackmem_experiments::study::run::{as_json, failure, not_executed};
-use rackmem_experiments::whole_file;
+use rackmem_experiments::{input, whole_file};
 use rackmem_sim::exec::report::Report;
 use rackmem_sim::exec::{self, Mark, Options, Taken, Until, part};
 use rackmem_sim::figures::Figures;
@@ -24,6 +25,7 @@ pub struct Session {
     programs: Vec<Part>,
     libraries: Option<PathBuf>,
     session: Mutex<Option<exec::Session>>,
+    is_running: AtomicBool,
 }
 
 /// The state of a program, to go on from.
@@ -47,7 +49,7 @@ impl Session {
             session.map_err(|error| refused(not_executed(&machine, &jobs, error)))?
         };
         let session = Mutex::new(Some(session));
-        Ok(Session { machine, programs, libraries, session })
+        Ok(Session { machine, programs, libraries, session, is_running: true.into() })
     }
 
     /// Executes a piece: whether the program goes on after it.
@@ -64,7 +66,7 @@ impl Session {
         let until = Until { cycle, output, instructions, mark: region.map(mark) };
         watched(py, told.as_ref(), |progress| {
             let mut options = Options { progress: Some(progress), ..options() };
-            self.with(|session| session.run(until, &mut options))
+            self.piece(|session| session.run(until, &mut options))
         })?
     }
 
@@ -80,8 +82,14 @@ impl Session {
         let until = Until { instructions, mark: region.map(mark), ..Until::default() };
         watched(py, told.as_ref(), |progress| {
             let mut options = Options { progress: Some(progress), ..options() };
-            self.with(|session| session.fast_forward(until, &mut options))
+            self.piece(|session| session.fast_forward(until, &mut options))
         })?
+    }
+
+    /// Whether the program goes on, as far as pieces have shown that have come to their end.
+    #[getter]
+    fn is_running(&self) -> bool {
+        self.is_running.load(Ordering::Relaxed)
     }
 
     /// The folder of the program's libraries.
@@ -151,6 +159,7 @@ impl Session {
                 )],
                 libraries: libraries.clone(),
                 machine: machine.clone(),
+                is_running: true.into(),
             })
         })
     }
@@ -178,16 +187,23 @@ impl Session {
 impl Checkpoint {
     /// Reads a file.
     #[staticmethod]
-    fn load(path: PathBuf) -> PyResult<Checkpoint> {
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Checkpoint> {
         let wrong = |why| RunError::new_err(format!("{}: {why}", path.display()));
-        exec::Checkpoint::read(&path).map(Checkpoint).map_err(wrong)
+        let read = || {
+            input::open(&path).map_err(|error| error.to_string())?;
+            exec::Checkpoint::read(&path)
+        };
+        py.detach(read).map(Checkpoint).map_err(wrong)
     }
 
     /// Writes a file.
-    fn save(&self, path: PathBuf) -> PyResult<()> {
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let wrong = |error| RunError::new_err(format!("cannot write {}: {error}", path.display()));
-        let place = whole_file::Place::find_beside_program(&path).map_err(wrong)?;
-        place.write_by(|out| self.0.write(out)).map_err(wrong)
+        let write = || {
+            let place = whole_file::Place::find_beside_program(&path)?;
+            place.write_by(|out| self.0.write(out))
+        };
+        py.detach(write).map_err(wrong)
     }
 
     /// Machine, cycle and instructions at which it was taken.
@@ -219,6 +235,13 @@ impl Session {
     fn lock(&self) -> PyResult<MutexGuard<'_, Option<exec::Session>>> {
         let busy = "another thread executes a piece of this session; wait for it";
         self.session.try_lock().map_err(|_| RunError::new_err(busy))
+    }
+
+    /// Executes a piece: whether the program goes on after it, which is known also if an exception of Python ends it.
+    fn piece(&self, work: impl FnOnce(&mut exec::Session) -> bool) -> PyResult<bool> {
+        let goes_on = self.with(work)?;
+        self.is_running.store(goes_on, Ordering::Relaxed);
+        Ok(goes_on)
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut exec::Session) -> T) -> PyResult<T> {

@@ -1,5 +1,6 @@
 //! Runs of sweeps and their files, as `rackmem sweep` has them.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use pyo3::exceptions::PyOSError;
@@ -7,7 +8,7 @@ use pyo3::prelude::*;
 use rackmem_experiments::study::points::{Varied, points as all_points};
 use rackmem_experiments::study::run::{Program, Unmade};
 use rackmem_experiments::study::{Failed, Folder, Run, row};
-use rackmem_experiments::whole_file;
+use rackmem_experiments::{input, whole_file};
 use rackmem_sim::machine::Override;
 
 use crate::machines::{both, of_text};
@@ -75,6 +76,7 @@ pub fn refused(unmade: Unmade) -> PyErr {
 /// The report of a run that was made earlier, if there is one.
 #[pyfunction]
 pub fn take(
+    py: Python<'_>,
     folder: PathBuf,
     machine: &str,
     program: Option<&[u8]>,
@@ -82,7 +84,7 @@ pub fn take(
     nodes: u16,
 ) -> PyResult<Option<String>> {
     let run = to_run(machine, program, arguments, nodes)?;
-    Folder::new(folder).take(&run).map_err(PyOSError::new_err)
+    py.detach(|| Folder::new(folder).take(&run)).map_err(PyOSError::new_err)
 }
 
 /// Stores a report, whole or not at all.
@@ -108,6 +110,14 @@ pub fn fail(
     let failed = Failed { machine, settings: &settings, argv: argv.as_deref(), nodes, why };
     let stored = py.detach(|| Folder::new(folder).fail(&failed));
     stored.map(drop).map_err(PyOSError::new_err)
+}
+
+/// The bytes of a regular file.
+#[pyfunction]
+pub fn read_file(py: Python<'_>, file: PathBuf) -> PyResult<Cow<'static, [u8]>> {
+    let bytes = py.detach(|| input::read(&file));
+    let failed = |error| PyOSError::new_err(format!("{}: {error}", file.display()));
+    bytes.map(Cow::Owned).map_err(failed)
 }
 
 /// Writes a file, whole or not at all.

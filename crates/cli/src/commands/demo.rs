@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use indicatif::ProgressBar;
 use rackmem::protocol::Progress;
 use rackmem::rack::Rack;
+use rackmem_experiments::input;
 use serde::{Deserialize, Serialize};
 
 use self::args::DemoArgs;
@@ -324,7 +325,7 @@ fn graph_arguments(args: &DemoArgs) -> Result<Vec<OsString>> {
         return Ok(vec!["--kronecker".into(), args.scale.to_string().into()]);
     };
     // A graph that cannot be read is better reported before a rack is started.
-    fs::File::open(graph)
+    input::open(graph)
         .map_err(|error| Failure::io(format_args!("cannot read {}", graph.display()), error))?;
     let absolute: PathBuf = std::path::absolute(graph)
         .map_err(|error| Failure::io("cannot tell the working directory", error))?;

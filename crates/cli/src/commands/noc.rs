@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use clap::{Args, value_parser};
+use rackmem_experiments::input;
 use rackmem_sim::noc::synthetic::{
     Experiment, ExperimentError, Matrix, PacketSize, Pattern, Report, run as simulate,
 };
@@ -171,7 +172,7 @@ where
 /// A topology by its name and size, or the file of one that has none.
 fn topology(text: &str) -> std::result::Result<Shape, String> {
     let Some(file) = text.strip_prefix("edges:") else { return parse(text) };
-    let bytes = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
+    let bytes = input::read(Path::new(file)).map_err(|error| format!("{file}: {error}"))?;
     let edges = EdgeList::parse(&bytes, file).map_err(|error| error.to_string())?;
     Ok(Shape::Edges(Arc::new(edges)))
 }
@@ -302,7 +303,7 @@ fn warn_of_version(file: &Path, version: &str) {
 }
 
 fn read(file: &Path) -> Result<String> {
-    std::fs::read_to_string(file)
+    input::read_to_string(file)
         .map_err(|error| Failure::usage(format!("{}: {error}", file.display())))
 }
 

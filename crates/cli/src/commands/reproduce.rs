@@ -1,12 +1,13 @@
 //! `rackmem reproduce`.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
 use clap::{Args, value_parser};
 use rackmem_experiments::Effort;
 use rackmem_experiments::document::{Document, DocumentError};
+use rackmem_experiments::input;
 use rackmem_experiments::outcome::Outcome;
 use rackmem_experiments::papers::{self, PAPERS, Paper};
 use rackmem_experiments::session::Session;
@@ -162,7 +163,7 @@ pub fn wrong(error: DocumentError) -> Failure {
 
 fn of_file(file: &Path) -> Result<Document> {
     let name = file.display().to_string();
-    let text = fs::read_to_string(file)
+    let text = input::read_to_string(file)
         .map_err(|error| Failure::io(format_args!("cannot read {name}"), error))?;
     papers::document_of(&name, &text).map_err(wrong)
 }
@@ -211,7 +212,7 @@ fn options(args: &ReproduceArgs, document: &Document) -> Result<Options> {
     let absolute = |graph: &PathBuf| {
         let name = graph.display();
         // A graph that cannot be read is better reported before the first run.
-        fs::File::open(graph)
+        input::open(graph)
             .and_then(|_| std::path::absolute(graph))
             .map_err(|error| Failure::io(format_args!("cannot read {name}"), error))
     };

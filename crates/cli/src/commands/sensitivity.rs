@@ -6,9 +6,9 @@ use clap::{Args, value_parser};
 use rackmem_experiments::Effort;
 use rackmem_experiments::bands::Bands;
 use rackmem_experiments::digits::three_digits;
-use rackmem_experiments::nearest::nearest;
 use rackmem_experiments::outcome::Outcome;
 use rackmem_experiments::variation::Variation;
+use rackmem_sim::machine;
 
 use super::reproduce::of_paper;
 use super::sim::output;
@@ -105,7 +105,8 @@ pub fn run(args: &SensitivityArgs) -> Result<()> {
 fn wanted(all: Vec<Variation>, paths: &[String]) -> Result<Vec<Variation>> {
     let known: Vec<&str> = all.iter().map(|variation| variation.path.as_str()).collect();
     if let Some(unknown) = paths.iter().find(|path| !known.contains(&path.as_str())) {
-        let near = nearest(unknown, &known);
+        let near = machine::nearest(unknown, known);
+        let near = near.map_or(String::new(), |known| format!("; did you mean {known}?"));
         return Err(Failure::usage(format!("no open parameter is called '{unknown}'{near}")));
     }
     let is_wanted = |variation: &Variation| paths.is_empty() || paths.contains(&variation.path);

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rackmem_experiments::nearest::nearest;
+use rackmem_experiments::input;
 use rackmem_experiments::study::failed;
-use rackmem_sim::machine::Override;
+use rackmem_sim::machine::{self, Override};
 use serde_json::Value;
 use toml::Table;
 
@@ -80,7 +80,9 @@ pub fn whole(run: &Run) -> Result<Run> {
 pub fn only(mut runs: Vec<Run>, wanted: &[Override]) -> Result<Vec<Run>> {
     for Override { path, value, .. } in wanted {
         if !runs.iter().any(|run| run.keys.contains_key(path)) {
-            let near = nearest(path, runs.iter().flat_map(|run| run.keys.keys()));
+            let known = runs.iter().flat_map(|run| run.keys.keys());
+            let near = machine::nearest(path, known.map(String::as_str));
+            let near = near.map_or(String::new(), |known| format!("; did you mean {known}?"));
             return Err(Failure::usage(format!("--only {path}: no run has such a key{near}")));
         }
         let mut known: Vec<Value> = runs.iter().map(|run| run.setting(path)).collect();
@@ -145,7 +147,7 @@ fn files(name: &Path) -> Result<Vec<PathBuf>> {
 
 fn read_one(file: &Path) -> Result<Run> {
     let shown = file.display();
-    let text = fs::read_to_string(file).map_err(|error| Failure::io(&shown, error))?;
+    let text = input::read_to_string(file).map_err(|error| Failure::io(&shown, error))?;
     let no_report = |why: String| {
         let hint =
             "`rackmem sim run MACHINE --out DIR` and `rackmem sim exec --report FILE` write one";

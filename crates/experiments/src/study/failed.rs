@@ -4,7 +4,6 @@
 //! was asked for and not by the version of the model, so the same run has the same file as long as it fails. A run that
 //! is made later has a report with the same settings, which counts.
 
-use std::fs;
 use std::path::PathBuf;
 
 use rackmem_sim::machine::{self, Override};
@@ -12,7 +11,7 @@ use rackmem_sim::recipe::fingerprint;
 use serde_json::json;
 
 use super::Folder;
-use crate::whole_file;
+use crate::{input, whole_file};
 
 /// How the names of these files end.
 pub const EXTENSION: &str = "failed";
@@ -51,7 +50,7 @@ impl Folder {
         let name = fingerprint(decides.to_string().as_bytes()).replace(':', "-");
         let file = self.file_of_kind(&name, EXTENSION);
         let text = format!("{content:#}\n");
-        if fs::read(&file).is_ok_and(|there| there == text.as_bytes()) {
+        if input::read(&file).is_ok_and(|there| there == text.as_bytes()) {
             return Ok(file);
         }
         self.prepare()?;

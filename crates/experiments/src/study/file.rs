@@ -1,6 +1,5 @@
 //! A study as a TOML file.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use rackmem_sim::machine::{self, Override};
@@ -9,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::points::{self, Point, Varied};
 use super::run::Program;
+use crate::input;
 use crate::nearest::nearest;
 
 /// Keys of a study.
@@ -36,7 +36,8 @@ pub struct Study {
 /// # Errors
 /// It cannot be read.
 pub fn is_study(path: &Path) -> Result<bool, String> {
-    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text =
+        input::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(DeTable::parse_recoverable(&text).0.get_ref().contains_key("machine"))
 }
 
@@ -47,7 +48,7 @@ impl Study {
     /// File, line, what is wrong.
     pub fn read(path: &Path) -> Result<Study, String> {
         let shown = path.display();
-        let text = fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
+        let text = input::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
         let home = path.parent().unwrap_or(Path::new(""));
         let mut study = parse(&text, home).map_err(|(at, what)| {
             let line = text[..at.min(text.len())].matches('\n').count() + 1;
@@ -226,6 +227,8 @@ fn expected(value: &Value<'_>, key: &str, what: &str) -> Mistake {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const TEXT: &str = r#"

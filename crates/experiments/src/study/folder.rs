@@ -1,13 +1,13 @@
 //! The files of runs.
 
+use std::io;
 use std::path::PathBuf;
-use std::{fs, io};
 
 use rackmem_sim::recipe::fingerprint_file;
 use serde_json::Value;
 
 use super::Run;
-use crate::whole_file;
+use crate::{input, whole_file};
 
 /// A folder with a file for each run.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl Folder {
     /// The file cannot be read, or is no report.
     pub fn take(&self, run: &Run) -> Result<Option<String>, String> {
         let file = self.file(&run.key);
-        let text = match fs::read_to_string(&file) {
+        let text = match input::read_to_string(&file) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(format!("{}: {error}", file.display())),
@@ -77,6 +77,7 @@ fn inputs_are_the_same(report: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::path::Path;
 
     use rackmem_sim::machine;

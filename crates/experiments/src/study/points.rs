@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rackmem_sim::machine::{self, MachineError, Origin, Override, Use};
 
 use super::run::{Program, Run};
-use crate::prebuilt;
+use crate::{input, prebuilt};
 
 /// A setting that is varied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ pub fn program(argv: &[String]) -> Result<Program, String> {
         let argv = [vec![name.to_owned()], argv[1..].to_vec()].concat();
         return Ok(Program { argv, binary: ready.into() });
     }
-    let binary = std::fs::read(name).map_err(|error| {
+    let binary = input::read(Path::new(name)).map_err(|error| {
         let ready: Vec<&str> = prebuilt::PROGRAMS.iter().map(|&(name, _)| name).collect();
         format!("{name}: {error}; programs that are ready are {}", ready.join(", "))
     })?;

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use toml::{Table, Value};
 
 use super::error::{MachineError, Origin};
+use super::nearest::nearest;
 use super::spec::Machine;
 
 /// A setting of the command line: `path=value`.
@@ -168,18 +169,12 @@ impl Schema {
 
     /// The most similar setting, of those that are wanted.
     pub(super) fn nearest(&self, path: &str, is_wanted: impl Fn(&str) -> bool) -> Option<&str> {
-        let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
-        let likeness = |known: &String| {
-            let whole = strsim::normalized_damerau_levenshtein(path, known);
-            // The right key in the wrong section, or in none.
-            let key = strsim::normalized_damerau_levenshtein(&last(path), &last(known)) - 0.05;
-            whole.max(key)
-        };
-        let rated = self.paths.iter().map(|known| (likeness(known), known.as_str()));
-        rated
-            .filter(|&(likeness, known)| likeness > 0.5 && is_wanted(known))
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, known)| known)
+        nearest(path, self.paths().filter(|known| is_wanted(known)))
+    }
+
+    /// All settings.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.paths.iter().map(String::as_str)
     }
 }
 

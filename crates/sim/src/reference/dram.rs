@@ -1,6 +1,5 @@
 //! Memories beside DRAMsim3: mean latency of reads, and what a busy channel carries.
 
-use std::fs;
 use std::path::Path;
 
 use crate::dram::{Kind, Tick};
@@ -34,7 +33,7 @@ pub struct Row {
 /// It cannot be read, or a line has other columns.
 pub fn rows(file: &Path) -> Result<Vec<Row>, String> {
     let named = |what: String| format!("{}: {what}", file.display());
-    let text = fs::read_to_string(file).map_err(|error| named(error.to_string()))?;
+    let text = super::read(file).map_err(|error| named(error.to_string()))?;
     let row = |(at, line): (usize, &str)| {
         row(line)
             .ok_or_else(|| named(format!("line {}: not grade,pattern,interval,done,...", at + 1)))

@@ -14,3 +14,15 @@ pub mod dram;
 pub mod instructions;
 pub mod noc;
 pub mod queueing;
+
+use std::path::Path;
+use std::{fs, io};
+
+/// The text of a regular file: to open a pipe could wait for ever, and a device may have no end.
+fn read(file: &Path) -> io::Result<String> {
+    let found = fs::metadata(file)?;
+    if !found.is_file() && !found.is_dir() {
+        return Err(io::Error::other("is no regular file"));
+    }
+    fs::read_to_string(file)
+}

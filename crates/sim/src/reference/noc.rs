@@ -81,11 +81,10 @@ pub fn cases(folder: &Path) -> Result<Vec<Case>, String> {
 impl Case {
     fn read(file: &Path) -> Result<Case, String> {
         let named = |problem: String| format!("{}: {problem}", file.display());
-        let text = fs::read_to_string(file).map_err(|error| named(error.to_string()))?;
+        let text = super::read(file).map_err(|error| named(error.to_string()))?;
         let curve = file.with_extension("csv");
         let curve_name = curve.display();
-        let points =
-            fs::read_to_string(&curve).map_err(|error| format!("{curve_name}: {error}"))?;
+        let points = super::read(&curve).map_err(|error| format!("{curve_name}: {error}"))?;
         let points = read_curve(&points).map_err(|problem| format!("{curve_name}:{problem}"))?;
         Ok(Case {
             name: file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),

@@ -1,10 +1,10 @@
 //! `rackmem sim litmus`.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, value_parser};
+use rackmem_experiments::input;
 use rackmem_sim::cpu::CpuSpec;
 use rackmem_sim::litmus::generate::{BuiltIn, built_in};
 use rackmem_sim::litmus::parse;
@@ -133,7 +133,7 @@ fn refuse(wrong: Vec<&str>) -> Result<()> {
 fn judge(path: &Path, seeds: u64) -> Result<Judged> {
     let name = path.display().to_string();
     let text =
-        fs::read_to_string(path).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+        input::read_to_string(path).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
     let test = parse(&name, &text).map_err(|error| Failure::usage(error.to_string()))?;
     Judged::new(test, &CpuSpec::default(), 0..seeds)
         .map_err(|error| Failure::new(error.to_string()))

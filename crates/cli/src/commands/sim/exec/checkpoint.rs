@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rackmem_experiments::input;
 use rackmem_sim::exec::part::{self, Begun, Part};
 use rackmem_sim::exec::{Checkpoint, Stop};
 use rackmem_sim::machine::Machine;
@@ -68,7 +69,8 @@ pub fn restore(args: &ExecArgs, machine: &Machine, path: &Path, stop: &Stop) -> 
             format!("{program}: the checkpoint has its program and arguments; leave them out");
         return Err(Failure::usage(why));
     }
-    let checkpoint = Checkpoint::read(path);
+    let opened = input::open(path).map_err(|error| error.to_string());
+    let checkpoint = opened.and_then(|_| Checkpoint::read(path));
     let checkpoint = checkpoint
         .map_err(|why| Failure::with_status(FAILED, format!("{}: {why}", path.display())))?;
     let part = part_of(args, &checkpoint);

@@ -6,11 +6,11 @@ mod interrupted;
 pub mod part;
 mod timed;
 
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use rackmem_experiments::input;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 
@@ -45,7 +45,7 @@ fn allow_many_files() {
 }
 
 fn read(name: &str) -> Result<Vec<u8>> {
-    fs::read(name).map_err(|error| {
+    input::read(Path::new(name)).map_err(|error| {
         let status = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NO_PROGRAM };
         Failure::with_status(status, format!("{name}: {error}"))
     })

@@ -2,9 +2,10 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, Read, Write};
+use std::path::Path;
 
+use rackmem_experiments::input;
 use rackmem_riscv::kernel;
 use rackmem_sim::exec::part::Part;
 use rackmem_sim::exec::report::Report;
@@ -234,7 +235,7 @@ fn load_machine(args: &ExecArgs) -> Result<Machine> {
 
 fn is_elf(name: &str) -> bool {
     let mut magic = [0; 4];
-    let read = File::open(name).and_then(|mut file| file.read_exact(&mut magic));
+    let read = input::open(Path::new(name)).and_then(|mut file| file.read_exact(&mut magic));
     read.is_ok() && magic == *b"\x7fELF"
 }
 
