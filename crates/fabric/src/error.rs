@@ -149,7 +149,7 @@ pub fn limit_hint(error: &io::Error) -> String {
     }
 }
 
-/// What keeps a process from listening at an address, and what to do about it. Empty: the error says it.
+/// The reason why a process cannot listen at an address, with what to do about it; empty if the error says it.
 pub fn listen_hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => {

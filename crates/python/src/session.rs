@@ -190,8 +190,8 @@ impl Checkpoint {
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Checkpoint> {
         let wrong = |why| RunError::new_err(format!("{}: {why}", path.display()));
         let read = || {
-            input::open(&path).map_err(|error| error.to_string())?;
-            exec::Checkpoint::read(&path)
+            let file = input::open(&path).map_err(|error| error.to_string())?;
+            exec::Checkpoint::of_file(file)
         };
         py.detach(read).map(Checkpoint).map_err(wrong)
     }

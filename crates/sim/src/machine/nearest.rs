@@ -1,9 +1,9 @@
 //! The key that was probably meant by another one.
 
-/// What a section adds to the likeness of keys that are in the same one.
+/// Keys of the same section are so much more alike.
 const SAME_SECTION: f64 = 0.2;
 
-/// What the same first word adds, such as `rrpp`, which says what keys are about.
+/// Keys with the same first word, such as `rrpp`, are so much nearer: it names their subject.
 const SAME_STEM: f64 = 0.2;
 
 /// The least likeness of a key that was meant.
@@ -26,7 +26,7 @@ fn likeness(path: &str, known: &str) -> f64 {
         + SAME_SECTION * strsim::normalized_damerau_levenshtein(section, known_section)
 }
 
-/// What keys of several words are nearer by if they have the same first one.
+/// Two keys of several words are nearer by this much if they have the same first one.
 fn stem(path: &str, known: &str) -> f64 {
     match [path, known].map(|path| parts(path).1.split_once('_')) {
         [Some((stem, _)), Some((same, _))] if stem == same => SAME_STEM,

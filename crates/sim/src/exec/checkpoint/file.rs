@@ -38,7 +38,14 @@ impl Checkpoint {
     /// # Errors
     /// It is not there, is no checkpoint, or is not as it was written.
     pub fn read(path: &Path) -> Result<Checkpoint, String> {
-        let file = File::open(path).map_err(|error| error.to_string())?;
+        Checkpoint::of_file(File::open(path).map_err(|error| error.to_string())?)
+    }
+
+    /// Reads a file that is open.
+    ///
+    /// # Errors
+    /// It is no checkpoint, or is not as it was written.
+    pub fn of_file(file: File) -> Result<Checkpoint, String> {
         let metadata = file.metadata().map_err(|error| error.to_string())?;
         // A pipe does not say how much there is.
         let size = if metadata.is_file() { metadata.len() } else { u64::MAX };

@@ -70,7 +70,7 @@ pub fn restore(args: &ExecArgs, machine: &Machine, path: &Path, stop: &Stop) -> 
         return Err(Failure::usage(why));
     }
     let opened = input::open(path).map_err(|error| error.to_string());
-    let checkpoint = opened.and_then(|_| Checkpoint::read(path));
+    let checkpoint = opened.and_then(Checkpoint::of_file);
     let checkpoint = checkpoint
         .map_err(|why| Failure::with_status(FAILED, format!("{}: {why}", path.display())))?;
     let part = part_of(args, &checkpoint);
